@@ -24,14 +24,14 @@ PINNED = {"device": "cuda", "pin_memory": True}
 @pytest.mark.parametrize("shape", [(2,), (2, 5)], ids=["frames", "clips or cameras"])
 def test_colour_goes_first_and_no_pixel_is_copied(shape):
     pixels = np.arange(np.prod(shape) * 4 * 6 * 3, dtype=np.uint8).reshape(*shape, 4, 6, 3)
-    pictures = Collate().pictures(pixels)
+    pictures = Collate().to_frames(pixels)
     assert pictures.shape == (*shape, 3, 4, 6)
     assert np.array_equal(pictures.numpy(), np.moveaxis(pixels, -1, -3))
     pixels[...] = 7
     assert (pictures == 7).all()
 
 
-def test_pictures_of_different_sizes_are_transformed_one_by_one_but_not_those_that_are_not_there():
+def test_frames_of_different_sizes_are_transformed_one_by_one_without_empty_ones():
     seen = []
 
     def shrink(picture):
@@ -41,8 +41,8 @@ def test_pictures_of_different_sizes_are_transformed_one_by_one_but_not_those_th
     sizes = [[(4, 6), (2, 2)], [(0, 0), (8, 4)]]
     pixels = [[np.zeros((*size, 3), np.uint8) for size in row] for row in sizes]
     collate = Collate(transform=shrink)
-    batch = NamedTensors(frames=collate.pictures(pixels), slot=torch.arange(2))
-    pictures = collate.transformed(batch, [0, 1]).frames
+    batch = NamedTensors(frames=collate.to_frames(pixels), slot=torch.arange(2))
+    pictures = collate.apply_transforms(batch, [0, 1]).frames
     assert seen == [(3, 4, 6), (3, 2, 2), (3, 8, 4)]
     assert [[tuple(each.shape) for each in row] for row in pictures] == [
         [(3, 2, 3), (3, 1, 1)],
@@ -57,10 +57,10 @@ def test_the_transform_comes_after_the_device():
 
     devices = []
     collate = Collate(transform=seen, batch_transform=seen, device="meta")
-    batch = NamedTensors(frames=collate.pictures(np.zeros((2, 2, 2, 3), np.uint8)))
-    collate.transformed(batch, [0, 1])
+    batch = NamedTensors(frames=collate.to_frames(np.zeros((2, 2, 2, 3), np.uint8)))
+    collate.apply_transforms(batch, [0, 1])
     assert devices == ["meta"] * 3
-    assert Collate().pictures(np.zeros((1, 2, 2, 3), np.uint8)).device == torch.device("cpu")
+    assert Collate().to_frames(np.zeros((1, 2, 2, 3), np.uint8)).device == torch.device("cpu")
 
 
 @pytest.mark.parametrize("page", ["devices", pytest.param("without_cuda", marks=needs_no_gpu)])
@@ -145,9 +145,9 @@ def test_pictures_of_a_batch_are_copied_at_once_whatever_their_sizes():
     gpu = PlayedGpu()
     collate = Collate(device="cpu", copying=gpu)
     pixels = np.arange(2 * 4 * 6 * 3, dtype=np.uint8).reshape(2, 4, 6, 3)
-    expected = Collate().pictures(pixels)
-    assert torch.equal(collate.pictures(pixels), expected)
-    [first, second], [third] = collate.pictures([[pixels[0], pixels[1, :2]], [pixels[1]]])
+    expected = Collate().to_frames(pixels)
+    assert torch.equal(collate.to_frames(pixels), expected)
+    [first, second], [third] = collate.to_frames([[pixels[0], pixels[1, :2]], [pixels[1]]])
     assert torch.equal(first, expected[0])
     assert torch.equal(second, expected[1][:, :2])
     assert torch.equal(third, expected[1])

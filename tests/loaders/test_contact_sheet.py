@@ -172,12 +172,12 @@ def test_normalised_floats_come_back_with_their_mean_and_std():
 
 
 def test_normalised_floats_are_stretched_without_them_and_that_is_said():
-    note = "values from -2.00 (black) to 2.00 (white); give mean and std for colours"
+    note = "values from -2.00 (black) to 2.00 (white); give mean and std for colors"
     assert colour(flat([-2.0, 0.0, 2.0])) == ((0, 128, 255), (note,))
     for lost in (float("nan"), float("inf")):
         result, title = colour(flat([0.0, 1.0, lost]))
         assert result[:2] == (0, 255)
-        assert title == ("some values are no numbers, shown black or white",)
+        assert title == ("values that are not finite are black or white",)
 
 
 def test_clips_of_3d_networks_colour_last_and_normalised_values_are_understood(clips, windowed):

@@ -12,7 +12,7 @@ from forked import in_a_fork
 from headrace import StageError
 from headrace.loaders import job_decoder
 from headrace.loaders.decode_engine import Engine
-from headrace.loaders.engine_items import Decoding, Packed, Unpacking
+from headrace.loaders.engine_items import DecodeTask, PackedFrame, UnpackTask
 from loaders.videos import DOORS, SIZE, contents, epochs
 from runtime.in_time import in_time
 
@@ -161,12 +161,12 @@ def test_no_thread_waits_for_the_job_of_another(
 
 def test_a_job_that_is_done_keeps_no_batch_and_lets_nothing_wait():
     """It lives on until its last frame is delivered, which may be a window later."""
-    job = Decoding(job=None, packing=None, permits=0)
-    packed = Packed(frame=7, source=job, after=job)
-    unpacking = Unpacking(frames=[packed], rows={7: 0}, pixels=None)
-    assert packed.waits(unpacking)
+    job = DecodeTask(job=None, packing=None, permits=0)
+    packed = PackedFrame(frame=7, source=job, after=job)
+    unpacking = UnpackTask(frames=[packed], rows={7: 0}, pixels=None)
+    assert packed.defer(unpacking)
     assert job.finish() == {unpacking: [packed]}
-    assert not packed.waits(unpacking)
+    assert not packed.defer(unpacking)
     seen = weakref.ref(unpacking)
     gc.disable()
     try:

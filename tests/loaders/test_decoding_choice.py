@@ -79,8 +79,8 @@ def test_batches_do_not_go_to_a_gpu_in_a_process_that_was_forked(one_gpu, monkey
             ({"pin_memory": True}, "to page-locked memory in a process that was forked"),
         ):
             with pytest.raises(BackendError, match=words):
-                Collate(**asked).pictures(pixels)
-        return Collate().pictures(pixels).shape == (2, 3, 4, 6)
+                Collate(**asked).to_frames(pixels)
+        return Collate().to_frames(pixels).shape == (2, 3, 4, 6)
 
     assert in_a_fork(child)
 
@@ -199,7 +199,7 @@ def test_frames_that_stay_are_the_same_whoever_decodes(loader, door, monkeypatch
 def test_where_there_is_no_gpu_frames_stay_on_the_cpu_and_a_dataset_decodes_there(loader):
     auto = replace(KEPT, device="auto")
     assert str(next(iter(loader(decoding=auto))).frames.device) == "cpu"
-    with pytest.raises(ConfigError, match=r"'meta' must be the device of frames that stay, cpu"):
+    with pytest.raises(ConfigError, match=r"device must be 'cpu', where frames stay, got 'meta'"):
         loader(decoding=auto, device="meta")
     here, there = loader("frame items", decoding=AUTO), loader("frame items")
     assert torch.equal(here[30]["frame"], there[30]["frame"])

@@ -74,5 +74,5 @@ def test_ranks_that_opened_other_files_or_of_which_one_fails_are_all_told_and_ot
     assert said["the same files"] == ("", "")
     for kind, words in (("frames", "nothing to read"), ("cameras", "cannot read ")):
         first, second = said[kind]
-        assert first.startswith("rank 1 could not make a loader")
+        assert first.startswith("rank 1 failed to create a loader")
         assert second.startswith(words)

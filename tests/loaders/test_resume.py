@@ -63,13 +63,13 @@ def test_an_iteration_that_another_one_went_past_is_refused(each):
     first = iter(opened)
     next(first)
     next(iter(opened))
-    with pytest.raises(ConfigError, match="closed, or iterated anew"):
+    with pytest.raises(ConfigError, match="closed, or another iteration started"):
         next(first)
 
 
 def test_a_loader_is_neither_copied_nor_sent_to_another_process(each):
     for send in (pickle.dumps, copy.deepcopy):
-        with pytest.raises(ConfigError, match=r"threads and open files, .* state_dict\(\) to go"):
+        with pytest.raises(ConfigError, match=r"threads and open files, .* state_dict\(\) there"):
             send(each())
 
 

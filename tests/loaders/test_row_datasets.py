@@ -109,7 +109,7 @@ def test_chance_follows_from_the_row(clips):
     assert all(map(torch.equal, *made))
 
 
-def test_rows_that_cannot_be_are_named_or_left_out(videos, loader, clips, refused, rows):
+def test_unusable_rows_are_named_or_skipped(videos, loader, clips, refused, rows, tmp_path):
     named = [
         {"path": videos[0], "label": 1},
         {"path": "gone.mp4", "label": 2},
@@ -124,7 +124,9 @@ def test_rows_that_cannot_be_are_named_or_left_out(videos, loader, clips, refuse
     dataset = clips(mine, clip_len=2, on_error="skip")
     assert [item["label"] for item in map(dataset.__getitem__, range(len(dataset)))] == [1, 4]
     other = loader("frame items", rows.subset([0, 1, 2, 3]))
-    refused("row_datasets", mine=mine, other=other)
+    table = tmp_path / "listed.csv"
+    table.write_text(f"path,label\n{videos[0]},1\n\ngone.mp4,2\nlost.mp4,3\n")
+    refused("row_datasets", mine=mine, other=other, listed=Manifest.read(table))
 
 
 def test_without_a_manifest_the_row_is_the_video(videos, loader, clips):

@@ -63,7 +63,7 @@ def test_weights_and_balance_are_those_of_the_rows(manifest, store):
 
     def came(weights):
         clips = RandomClips(num_frames=1, weights=weights)
-        sampler = rows.bind(clips, rows.use(seed=None, batch_size=1, ranks=1))
+        sampler = rows.bind(clips, rows.sampler_context(seed=None, batch_size=1, ranks=1))
         orders = [sampler.order(opened.population, epoch) for epoch in range(40)]
         drawn = np.concatenate([order.rows_at(np.arange(len(order))) for order in orders])
         return np.bincount(drawn, minlength=6) / len(drawn)
@@ -200,7 +200,7 @@ def adapted(loader, videos, store, tmp_path):
     opened = VideoSet.open([tmp_path / "text.mp4", *videos], skip_bad=True, index_store=store)
     sampled = SampledSet(videos=opened)
     return lambda sampler, seed=None: sampled.bind(
-        sampler, sampled.use(seed=seed, batch_size=1, ranks=1)
+        sampler, sampled.sampler_context(seed=seed, batch_size=1, ranks=1)
     )
 
 

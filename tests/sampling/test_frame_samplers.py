@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headrace import Bursts, ConfigError, Population, RandomClips, UniformClips
 from headrace.sampling.epoch_order import Shard
 from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames, UniformFrames
-from headrace.sampling.sampling_weights import line_of
+from headrace.sampling.sampling_weights import inverse_cdf
 from sampling.kit import burst_of, cut, faults, populations, share, uneven
 
 
@@ -67,21 +67,21 @@ def test_every_frame_has_its_share_of_the_line_in_the_order_of_ids(population, d
     weights = st.tuples(*[st.integers(1, 9)] * population.num_videos)
     over = data.draw(st.sampled_from(["frames", "seconds", "videos"]) | weights)
     ends = np.cumsum(share(population, over))
-    line = line_of(population, over)
+    frame_at = inverse_cdf(population, over)
     for place in (0.001, 0.5, 0.999):
         inside = ends - (1 - place) * share(population, over)
-        assert line(inside).tolist() == list(range(population.num_frames))
+        assert frame_at(inside).tolist() == list(range(population.num_frames))
 
 
 @pytest.mark.parametrize(("over", "last"), [("seconds", 5), ("videos", 5), ((1.0, 0.0), 1)])
 def test_the_end_of_the_line_is_the_last_frame_that_has_a_share(over, last):
-    assert line_of(TWO, over)(np.array([1 - 2.0**-53, 1.0])).tolist() == [last, last]
+    assert inverse_cdf(TWO, over)(np.array([1 - 2.0**-53, 1.0])).tolist() == [last, last]
 
 
 def test_what_has_no_share_is_never_hit():
     places = np.linspace(0, 1, 1001)
-    assert 1 not in line_of(TWO, "seconds")(places)
-    assert set(line_of(TWO, (0.0, 1.0))(places)) == {2, 3, 4, 5}
+    assert 1 not in inverse_cdf(TWO, "seconds")(places)
+    assert set(inverse_cdf(TWO, (0.0, 1.0))(places)) == {2, 3, 4, 5}
 
 
 RANDOM = [

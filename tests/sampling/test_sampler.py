@@ -72,7 +72,7 @@ def test_a_seed_is_refused_by_a_random_sampler_that_takes_none(asked):
         traits = replace(TRAITS, is_random=True)
 
     use = replace(USE, seed=asked)
-    with pytest.raises(ConfigError, match=f"seed={asked} is given, and Mine takes none"):
+    with pytest.raises(ConfigError, match=f"Mine does not accept seed={asked}"):
         samplers.bind_sampler(Mine(), use)
     assert isinstance(samplers.bind_sampler(EveryTenth(), use), EveryTenth)
     Mine.traits = replace(TRAITS, is_random=True, seed=asked)

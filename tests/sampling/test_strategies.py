@@ -33,7 +33,7 @@ def test_naive_access_decodes_half_of_a_gop():
     assert row.memory_bytes == 3 * 128 * 3000
 
 
-def test_frames_that_come_once_are_calmer_than_independent_ones():
+def test_frames_without_replacement_have_less_noise_than_independent_ones():
     """64 batches, contraction 0.005: 0.099 was derived and simulated."""
     rows = compared(np.full(64, 128), batch_size=128, contraction=0.005)
     assert rows["look-ahead, shuffled"].inflation_at == pytest.approx(0.099, abs=0.001)
@@ -45,7 +45,7 @@ def test_bursts_pay_with_noise_over_many_steps_and_none_within_one(size, long_ru
     row = compared(LONG, frames_per_burst=size, later=10_000)["bursts"]
     assert (row.design_effect, row.inflation) == (1, long_run)
     assert row.bias_bound == 0
-    assert f"a batch of 128 is worth {128 / long_run:.0f}" in row.words
+    assert f"the effective size of a batch of 128 is {128 / long_run:.0f}," in row.words
 
 
 def test_rows_tell_how_batches_correlate():
@@ -53,7 +53,7 @@ def test_rows_tell_how_batches_correlate():
     rows = compared(LONG, frames_per_burst=4, later=10_000)
     assert rows["naive"].autocorrelation == rows["keyframes only"].autocorrelation == (0,) * 8
     assert rows["bursts"].autocorrelation[:4] == pytest.approx([0.375, 0.25, 0.125, 0], abs=0.01)
-    assert "its gradient correlates with the next one's by 0.38" in rows["bursts"].words
+    assert "the correlation of its gradient with the next one's is 0.38" in rows["bursts"].words
 
 
 def test_rows_are_predicted_from_their_own_formulas():
@@ -82,7 +82,7 @@ def test_keyframes_may_be_as_wrong_as_the_formula_says():
     row = compared(CAMERA)["keyframes only"]
     assert row.bias_bound == pytest.approx(sqrt(30 - 1))
     assert not row.is_sound
-    assert "96.7 % of frames are never shown, and no weights make up for that" in row.words
+    assert "96.7 % of frames are never sampled, which no weights can correct" in row.words
     # Where all frames are keyframes, nothing is warned of.
     assert "keyframes only" not in compared(np.ones(1000, int))
 
@@ -144,9 +144,9 @@ def test_a_shuffle_that_is_as_fast_is_taken_and_bursts_are_compared():
     best = advice(CAMERA, later=1000)
     assert best.strategy.name == "look-ahead, shuffled"
     assert best.why == (
-        "nothing without correlation is clearly faster, and a shuffle makes gradients calmer than "
-        "draws do; bursts of 2 would be 1.2 times as fast but, over many steps, 1.5 times as noisy"
-        "; they would pay where rho is below 0.18"
+        "no uncorrelated strategy is clearly faster, and a shuffle has less noise than independent "
+        "draws; bursts of 2 would be 1.2 times as fast but, over many steps, 1.5 times as noisy; "
+        "they would be better if rho is below 0.18"
     )
 
 
@@ -154,14 +154,14 @@ def test_a_shuffle_that_is_slower_is_not_taken():
     best = advice(CAMERA, later=8000)
     assert best.strategy.name == "look-ahead"
     assert best.why == (
-        "nothing without correlation is clearly faster; bursts of 2 would be no faster"
+        "no uncorrelated strategy is clearly faster; bursts of 2 would not be faster"
     )
 
 
 def test_where_gops_are_too_many_to_meet_bursts_are_worth_their_noise():
     best = advice(MANY, later=2000)
     assert best.strategy.name.startswith("bursts of ")
-    assert "the speed outweighs the noise, as long as rho is below 0." in best.why
+    assert "the speed outweighs the noise if rho is below 0." in best.why
     exact = compared(MANY, later=2000)["look-ahead"]
     gain = best.strategy.frames_per_second / exact.frames_per_second
     assert gain > best.strategy.inflation > 1
@@ -179,7 +179,7 @@ def test_the_rho_that_is_named_is_the_one_at_which_advice_turns(size):
     asked = {"later": 2000, "frames_per_burst": size}
     cautious = advice(MANY, rho=DEFAULT_RHO, **asked)
     assert cautious.strategy.inflation == 1
-    turns = float(cautious.why.rpartition("they would pay where rho is below ")[2])
+    turns = float(cautious.why.rpartition("they would be better if rho is below ")[2])
     assert 0 < turns < DEFAULT_RHO
     rows = compared(MANY, rho=turns, **asked)
     gain = rows["bursts"].frames_per_second / cautious.strategy.frames_per_second
@@ -194,7 +194,7 @@ EXACT = compared(LONG, later=3000)["look-ahead"].frames_per_second
     ("target", "is_reached", "inflates", "why"),
     [
         (0.5 * EXACT, True, False, "without any correlation"),
-        (2 * EXACT, True, True, f"look-ahead, which has none, ends at {EXACT:,.0f}"),
+        (2 * EXACT, True, True, f"look-ahead, without correlation, reaches {EXACT:,.0f}"),
         (1e6, False, True, "nothing here reaches 1,000,000 frames/s"),
     ],
     ids=["exact sampling reaches it", "the least correlation does", "out of reach"],

@@ -1,4 +1,4 @@
-"""ClipAugment: random scale, crop, flip and rotation, drawn once for each pass of a clip."""
+"""ClipAugment: random scale, crop, flip and rotation, drawn once per pass of a clip."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from headrace.video.frame_format import FrameFormat
 
 
 def flip_frame(frame: Pixels) -> Pixels:
-    """Return a frame, uint8 [H, W, 3], mirrored from left to right."""
+    """Return a frame, uint8 [H, W, 3], flipped horizontally."""
     if isinstance(frame, torch.Tensor):
         return frame.flip(1)
     return frame[:, ::-1].copy()
@@ -27,9 +27,9 @@ def flip_frame(frame: Pixels) -> Pixels:
 def rotate_frame(frame: Pixels, degrees: float) -> Pixels:
     """Return a frame, uint8 [H, W, 3], rotated counter-clockwise about its center, bilinear.
 
-    Uncovered pixels are black. Pillow rotates arrays; tensors are rotated by Pillow's formulas, on
-    the CPU bit for bit the same. On a GPU rounding may differ by one grey level; this has not run
-    on a GPU yet.
+    Uncovered pixels are black. Pillow rotates arrays. Tensors are rotated by Pillow's formulas,
+    bit for bit the same on the CPU; on a GPU, rounding may differ by one grey level. Not yet run on
+    a GPU.
     """
     if isinstance(frame, torch.Tensor):
         return _rotate_tensor(frame, degrees)
@@ -40,16 +40,16 @@ def rotate_frame(frame: Pixels, degrees: float) -> Pixels:
 def _rotate_tensor(frame: torch.Tensor, degrees: float) -> torch.Tensor:
     """Rotate a tensor on its device as Pillow's Geometry.c does.
 
-    A pixel is black where its center comes from outside the frame. Beyond the centers of the border
-    pixels the border is repeated. Fractions are cut off.
+    A pixel is black if its source position is outside the frame. Between the outermost pixel
+    centers and the border, the border pixel is repeated. Fractions are truncated.
     """
     height, width = frame.shape[:2]
     angle = math.radians(degrees % 360)
     cosine, sine = round(math.cos(angle), 15), round(math.sin(angle), 15)
     columns = torch.arange(width, dtype=torch.float64, device=frame.device) + 0.5
     rows = torch.arange(height, dtype=torch.float64, device=frame.device)[:, None] + 0.5
-    # Source position of each pixel. float64, as in Pillow: rounding decides between black and not
-    # at borders, and between two levels where fractions are cut off.
+    # Source position of each pixel. float64, as in Pillow: rounding decides whether a border pixel
+    # is black, and which level a truncated value has.
     x = cosine * columns - sine * rows + (-width / 2 * cosine + height / 2 * sine + width / 2)
     y = sine * columns + cosine * rows + (-width / 2 * sine - height / 2 * cosine + height / 2)
     is_inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
@@ -63,7 +63,7 @@ def _rotate_tensor(frame: torch.Tensor, degrees: float) -> torch.Tensor:
 def _neighbours(
     position: torch.Tensor, side: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the two pixels on either side of a position, and the weight of the second."""
+    """Return the pixels before and after a position, and the weight of the second."""
     first = (position - 0.5).floor()
     weight = (position - 0.5 - first)[..., None]
     before, after = (pixel.clamp(0, side - 1).to(torch.int64) for pixel in (first, first + 1))
@@ -77,11 +77,11 @@ def _interpolate(before: torch.Tensor, after: torch.Tensor, weight: torch.Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentParams:
-    """The drawn parameters of one camera in one pass of a clip, or in one window."""
+    """Parameters drawn for one camera, for one pass of a clip or one window."""
 
     scale: float = 1.0
     across: float | None = None
-    """In [0, 1): position of the crop between left and right; None keeps that of its view."""
+    """Horizontal position of the crop in [0, 1), from left to right; None: the view's."""
     is_flipped: bool = False
     degrees: float = 0.0
     """Counter-clockwise, about the center."""
@@ -89,14 +89,14 @@ class AugmentParams:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FrameGeometry:
-    """A camera's frames resized and cropped while decoding, then flipped, then rotated."""
+    """Geometry of a camera's frames: resize and crop while decoding, then flip, then rotation."""
 
     shape: FrameFormat
     """Output of the decoder."""
     params: AugmentParams
     """Flip and rotation; its scale and crop are part of `shape`."""
     matrix: NDArray[np.float64]
-    """float64 [3, 3]: from a pixel (x, y, 1) of the upright original to a pixel of the result.
+    """float64 [3, 3]: maps a pixel (x, y, 1) of the upright original to a pixel of the result.
     Integers are pixel centers."""
 
     @classmethod
@@ -110,7 +110,7 @@ class FrameGeometry:
             matrix = np.array([[-1.0, 0.0, width], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]) @ matrix
         if params.degrees:
             matrix = _rotation_matrix(params.degrees, width / 2, height / 2) @ matrix
-        # So far integers are pixel edges; the shifts make them pixel centers.
+        # Integers are pixel edges in `matrix`, and pixel centers in the result.
         return cls(shape=shape, params=params, matrix=_shift(-0.5) @ matrix @ _shift(0.5))
 
     def finish(self, frame: Pixels) -> None:
@@ -133,8 +133,8 @@ def _rotation_matrix(degrees: float, x: float, y: float) -> NDArray[np.float64]:
     )
 
 
-def _shift(by: float) -> NDArray[np.float64]:
-    return np.array([[1.0, 0.0, by], [0.0, 1.0, by], [0.0, 0.0, 1.0]])
+def _shift(offset: float) -> NDArray[np.float64]:
+    return np.array([[1.0, 0.0, offset], [0.0, 1.0, offset], [0.0, 0.0, 1.0]])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,25 +143,25 @@ class ClipAugment:
 
         ClipAugment(scale=(0.94, 1.1), flip=0.5, rotate_degrees=(-5.4, 5.4))
 
-    Drawn once for each pass of a clip, from the loader's seed, the epoch and the clip, and used for
-    all its moments. In windows it is drawn once for each window, from its position in the epoch.
-    So workers, ranks and resuming change nothing. `batch.image_matrix` has the result. Output sizes
-    do not change: pixels that scale or rotation leave uncovered are black.
+    The geometry is drawn once per pass of a clip, from the loader's seed, the epoch and the clip,
+    and applies to all its moments. For windows it is drawn once per window, from seed, epoch and
+    the window's position in the epoch. It does not depend on workers, ranks or resuming.
+    `batch.image_matrix` holds the result. Output sizes do not change: pixels that scale or rotation
+    leave uncovered are black.
 
     Raises:
         ConfigError: a range or the probability is invalid.
     """
 
     scale: tuple[float, float] = (1.0, 1.0)
-    """Lowest and highest factor by which the frame is resized before the crop, on top of its view.
-    From 0.1 to 10."""
+    """Min and max resize factor before the crop, on top of the view's resize; from 0.1 to 10."""
     slides: bool = False
-    """Whether the crop lies anywhere between the left and the right side of the frame."""
+    """Whether the horizontal position of the crop is random."""
     flip: float = 0.0
-    """Probability of a flip from left to right, after the crop."""
+    """Probability of a horizontal flip, after the crop."""
     rotate_degrees: tuple[float, float] = (0.0, 0.0)
-    """Lowest and highest angle, counter-clockwise, about the center of the crop, after the flip.
-    Bilinear; some 4 ms for 256x704."""
+    """Min and max angle, counter-clockwise, about the center of the crop, after the flip.
+    Bilinear; about 4 ms per 256x704 frame."""
     alike: bool = True
     """Whether all cameras of a clip share one draw."""
 
@@ -176,22 +176,22 @@ class ClipAugment:
 
     @property
     def only_flips(self) -> bool:
-        """Whether the flip is all that differs between draws."""
+        """Whether draws differ only in the flip."""
         is_fixed = all(low == high for low, high in (self.scale, self.rotate_degrees))
         return is_fixed and not self.slides
 
     def fixed(self, *, is_flipped: bool) -> AugmentParams:
-        """Return the parameters with a given flip, where `only_flips`."""
+        """Return the parameters with or without the flip; valid if `only_flips`."""
         scale, degrees = float(self.scale[0]), float(self.rotate_degrees[0])
         return AugmentParams(scale=scale, is_flipped=is_flipped, degrees=degrees)
 
     def draw(self, *, seed: int, epoch: int, of: int, camera: int) -> AugmentParams:
-        """Return the parameters of a camera in one pass of a clip, or in a window; some 60 µs.
+        """Return the parameters of a camera for one pass of a clip or one window; about 60 µs.
 
         Args:
             seed: Seed of the loader.
             epoch: Epoch whose order the clip belongs to.
-            of: Position of the clip in the layout; of a window, its position in the epoch.
+            of: Position of the clip in the layout, or of the window in the epoch.
             camera: Position of the camera in a batch.
         """
         return _draw(self, seed, epoch, of, 0 if self.alike else camera)
@@ -199,7 +199,7 @@ class ClipAugment:
 
 _MAX_CAMERAS = 1 << 16
 _NUMBERS_PER_CAMERA = 8
-"""Random numbers reserved for each camera; four are used."""
+"""Random numbers reserved per camera; four are used."""
 
 
 @lru_cache(maxsize=4096)

@@ -1,4 +1,4 @@
-"""Batch: what a loader delivers to the training loop, as tensors by name."""
+"""Batch: samples of one training step, as a dict of tensors."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Self
@@ -15,21 +15,21 @@ from headrace.video.frames import Clip
 
 
 class NamedTensors(dict[str, Any]):
-    """N samples as a dict of tensors, which are attributes too: `batch["frames"]`, `batch.frames`.
+    """N samples as a dict of tensors, also available as attributes: `batch.frames`.
 
-    Lightning, Hugging Face's Trainer and accelerate, and the pinning of a stock DataLoader, take
-    it as it is, move it and return the same class. `len` is the number of samples, not of names.
+    Lightning, Hugging Face's Trainer and accelerate move it to a device and keep its class; so does
+    `pin_memory` of a stock DataLoader. `len` is the number of samples, not of entries.
     """
 
     _names: BatchNames = BatchNames()
-    """Names for a reader, beside the entries: trainers do not move, gather or copy them."""
+    """Names for `show`, outside the dict: trainers do not move, gather or copy them."""
 
     def __getattr__(self, name: str) -> Any:
         try:
             return self[name]
         except KeyError:
             raise AttributeError(
-                f"a {type(self).__name__} has {', '.join(self)}, and no {name!r}"
+                f"a {type(self).__name__} has no {name!r}; it has {', '.join(self)}"
             ) from None
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -38,13 +38,14 @@ class NamedTensors(dict[str, Any]):
     def __missing__(self, key: object) -> NoReturn:
         if isinstance(key, str):
             raise KeyError(key)
-        what = type(self).__name__.lower()
+        name = type(self).__name__.lower()
         raise KeyError(
-            f"a {what} is a dict by name: {', '.join(self)}; {what}.sample(0) gives one sample"
+            f"a {name} is a dict with the keys {', '.join(self)}; "
+            f"for one sample use {name}.sample(0)"
         )
 
     def with_names(self, names: BatchNames) -> Self:
-        """Return this batch, with names for `show`."""
+        """Set the names for `show`, and return this batch."""
         self.__dict__["_names"] = names
         return self
 
@@ -58,7 +59,7 @@ class NamedTensors(dict[str, Any]):
         return True
 
     def __repr__(self) -> str:
-        """Shapes in place of values."""
+        """Return the shapes, not the values."""
         shapes = ", ".join(f"{name} {_shape(value)}" for name, value in self.items())
         return f"{type(self).__name__}({len(self)} samples: {shapes})"
 
@@ -105,16 +106,16 @@ def _shape(value: object) -> str:
 
 
 class Batch(NamedTensors):
-    """N samples, in the planned order; a sample is a frame, or a clip of T frames.
+    """N samples in the planned order; a sample is a frame, or a clip of T frames.
 
-    The other columns of a `Manifest` are entries, too: `batch.label`, `batch["label"]`.
+    The other columns of a `Manifest` are entries too: `batch.label`, `batch["label"]`.
     """
 
     frames: torch.Tensor
-    """uint8 [N, 3, H, W], or [N, T, 3, H, W] of clips; [0, 255], RGB, upright; or uint16 in
-    [0, 65535] with `dtype="uint16"`; on the loader's device. With `transform` or
-    `batch_transform`, their result. Channels are innermost in memory (`torch.channels_last`), as
-    decoders write them and convolutions prefer. Owned by the caller."""
+    """uint8 [N, 3, H, W] in [0, 255], or [N, T, 3, H, W] for clips, RGB, upright, on the loader's
+    device; uint16 in [0, 65535] with `dtype="uint16"`. With `transform` or `batch_transform`, their
+    result. Channels are innermost in memory (`torch.channels_last`), as decoders write them and
+    convolutions prefer. Owned by the caller."""
     video: torch.Tensor
     """int64 [N]: position of each sample's video in the given list."""
     index: torch.Tensor
@@ -124,17 +125,17 @@ class Batch(NamedTensors):
     original_size: torch.Tensor
     """int64 [N, 2]: (height, width) of the video's upright frames, before they were resized."""
     is_concealed: torch.Tensor
-    """bool [N], or [N, T]: the frame is damaged and concealed by FFmpeg; false without
+    """bool [N], or [N, T]: whether the frame is damaged and concealed by FFmpeg; false without
     `on_error="conceal"`."""
     is_repeated: torch.Tensor
-    """bool [N]: the sample was delivered before in this epoch: the first samples are repeated at
-    its end, so that all ranks have equally many. For sums over all ranks, leave these out, so that
-    every sample counts once."""
+    """bool [N]: whether the sample was delivered before in this epoch. The first samples of an
+    epoch are repeated at its end, so that all ranks have equally many. Leave them out of sums over
+    all ranks, so that every sample counts once."""
     is_pad: torch.Tensor
-    """bool [N], or [N, T]: the frame replaces one beyond the end of the video or segment: see
-    `boundary` of the samplers of clips."""
+    """bool [N], or [N, T]: whether the frame replaces one beyond the end of the video or segment:
+    see `boundary` of the clip samplers."""
     row: torch.Tensor
-    """int64 [N]: position of each sample's row in the manifest; of a list of videos, the same as
+    """int64 [N]: position of each sample's row in the manifest; for a list of videos, the same as
     `video`."""
 
     @classmethod
@@ -142,23 +143,23 @@ class Batch(NamedTensors):
         cls,
         sampled: SampledSet,
         frames: NDArray[np.int64],
-        pictures: torch.Tensor,
+        pixels: torch.Tensor,
         *,
         is_concealed: NDArray[np.bool_],
         is_repeated: NDArray[np.bool_],
         is_pad: NDArray[np.bool_],
         row: NDArray[np.int64] | None,
     ) -> Self:
-        """Return the batch of `frames`, ids int64 [N] or [N, T] among the videos, as `pictures`.
+        """Return the batch of `frames`, int64 [N] or [N, T] frame ids, with their `pixels`.
 
         `row` is None for a list of videos.
         """
         videos = sampled.videos
         video, index = videos.population.locate(frames)
-        opened = video if video.ndim == 1 else video[:, 0]
-        number, sizes = videos.number[opened], videos.sizes[opened]
+        sample_video = video if video.ndim == 1 else video[:, 0]
+        number, sizes = videos.number[sample_video], videos.sizes[sample_video]
         return cls(
-            frames=pictures,
+            frames=pixels,
             video=torch.from_numpy(number),
             index=torch.from_numpy(index),
             pts_seconds=torch.from_numpy(videos.pts_seconds(video, index)),
@@ -170,18 +171,18 @@ class Batch(NamedTensors):
             **({} if row is None else sampled.columns(row)),
         ).with_names(
             BatchNames(
-                videos=tuple(str(videos.indexes[each].source) for each in opened.tolist()),
+                videos=tuple(str(videos.indexes[k].source) for k in sample_video.tolist()),
                 classes=sampled.classes,
             )
         )
 
     @classmethod
     def of_clip(cls, clip: Clip) -> Self:
-        """Return a clip of a reader as a batch of one clip, to show or for a model.
+        """Return a reader's clip as a batch of one, for `show` or a model.
 
             headrace.Batch.of_clip(reader.get_frames_played_in_range(0.5, 1.5, fps=6)).show()
 
-        Its entries are `frames`, uint8 (or uint16) [1, T, 3, H, W] in the memory of the clip,
+        Entries: `frames`, uint8 (or uint16) [1, T, 3, H, W], which share the clip's memory;
         `index`, `pts_seconds` and `is_concealed`.
         """
         return cls(
@@ -199,29 +200,30 @@ class Batch(NamedTensors):
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
     ) -> ContactSheet:
-        """Return the frames in a grid, clips as rows of frames in time; a notebook shows it.
+        """Return the frames as a grid that a notebook displays; a clip is a row of frames in time.
 
             batch.show()
             batch.show(samples=[3, 7], mean=MEAN, std=STD).save("batch.png")
 
-        Captions name the video, index, time and label; padded, repeated and concealed frames have
-        a border and a caption. A sheet has at most 1280 x 4096 pixels, and counts what is cut.
-        Large frames are shrunk by a whole number, small ones enlarged.
+        Captions show video, index, time and label. Padded, repeated and concealed frames have a
+        border and a note. A sheet has at most 1280 x 4096 pixels; its title counts the samples
+        shown. Large frames are shrunk to at most 320 pixels a side, small ones enlarged by an
+        integer factor.
 
         8-bit and 16-bit frames are shown as they are, and so are floats in [0, 1] or [0, 255].
-        Normalised floats are restored by the `mean` and `std` of the normalisation; without them,
-        the minimum of all shown values is black and the maximum white.
+        `mean` and `std` undo a normalization; without them, the minimum of all shown values is
+        black and the maximum white.
 
         Args:
             samples: Number of samples from the first on, or their positions; None: 32 frames, or
                 8 clips.
-            frames: Frames of each clip, at most 16, evenly from its first to its last.
-            mean: Mean of each channel, for frames in [0, 1].
-            std: Standard deviation of each channel, likewise.
+            frames: Max frames shown per clip, evenly from its first to its last; at most 16.
+            mean: Mean of each channel that the normalization subtracted, for frames in [0, 1].
+            std: Standard deviation of each channel that it divided by.
 
         Raises:
-            ConfigError: a position is out of range, or transformed `frames` are no images of 1 or
-                3 channels.
+            ConfigError: a position is out of range, or the transformed `frames` are not images
+                with 1 or 3 channels.
         """
         options = SheetOptions(samples=samples, frames=frames, mean=mean, std=std)
         return sheet_of_batch(self, self._names, options)

@@ -1,4 +1,4 @@
-"""Collate: pixels of a step in, pinned, moved and transformed frames of a batch out."""
+"""Collate: pin, move and transform the frames of a batch."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,32 +23,32 @@ BatchTransform = Callable[[torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True)
 class WithSample:
-    """A transform that also receives the sample's other entries: `transform=WithSample(mine)`.
+    """A transform that also receives the sample's other entries: `WithSample(crop_box)`.
 
-        def mine(frames, sample):
+        def crop_box(frames, sample):
             return crop(frames, boxes[sample["video"], sample["index"]])
 
-    `sample` holds the entries of the batch besides frames, by name: video, index, pts_seconds, and
-    labels, if any; of cameras: slot, clip, first_frame, image_matrix and the others.
+    `sample` is a dict of all entries except the frames: video, index, pts_seconds, and labels if
+    there are any; for cameras slot, clip, first_frame, image_matrix and more.
     """
 
     function: Callable[[torch.Tensor, Mapping[str, Any]], Any]
 
 
 Transform = Callable[[torch.Tensor], Any] | WithSample
-"""Function of the uint8 frames of one sample: [3, H, W] of a frame, [T, 3, H, W] of a clip, so that
-one draw serves the whole clip."""
+"""Function of the uint8 frames of one sample: [3, H, W] of a frame, or [T, 3, H, W] of a clip, so
+that one random draw applies to the whole clip."""
 
 
 def check_transforms(transform: object = None, batch_transform: object = None) -> None:
-    """Check that each is a function, or None.
+    """Check that both are functions or None.
 
     Raises:
         ConfigError: one is not; names it.
     """
     if not (transform is None or callable(transform) or isinstance(transform, WithSample)):
         raise ConfigError(
-            "transform must be a function of frames, or WithSample(function of frames and sample), "
+            "transform must be a function of frames or WithSample(function of frames and sample), "
             f"got {type(transform).__name__}"
         )
     if not (batch_transform is None or callable(batch_transform)):
@@ -58,38 +58,35 @@ def check_transforms(transform: object = None, batch_transform: object = None) -
         )
 
 
-def transformed_one(transform: Transform, frames: torch.Tensor, sample: Mapping[str, Any]) -> Any:
-    """Return the transformed frames of one sample, by the process's own random state."""
+def apply_transform(transform: Transform, frames: torch.Tensor, sample: Mapping[str, Any]) -> Any:
+    """Transform the frames of one sample, with the random state of the process."""
     if isinstance(transform, WithSample):
         return transform.function(frames, sample)
     return transform(frames)
 
 
-def transformed_each(
+def transform_samples(
     transform: Transform,
     frames: Sequence[torch.Tensor] | torch.Tensor,
     samples: Iterable[Mapping[str, Any]],
     seeds: Iterable[int],
 ) -> list[Any]:
-    """Return the transformed frames of each sample; its random numbers follow from its seed.
-
-    Samples are transformed one after another, in this thread.
-    """
+    """Transform the frames of each sample, with its own seed, one after another in this thread."""
     if not len(frames):
         return []
     with seeded(frames[0].device) as seed:
         results = []
         for pixels, sample, number in zip(frames, samples, seeds, strict=True):
             seed(number)
-            results.append(transformed_one(transform, pixels, sample))
+            results.append(apply_transform(transform, pixels, sample))
         return results
 
 
-def stacked(samples: Sequence[Any]) -> torch.Tensor:
-    """Return transformed samples as one tensor [N, ...], channels last in memory as in the first.
+def stack_samples(samples: Sequence[Any]) -> torch.Tensor:
+    """Stack transformed samples to [N, ...], channels last in memory if the first sample is.
 
     Raises:
-        ConfigError: they are not tensors of one shape and dtype.
+        ConfigError: the samples are not tensors of one shape and dtype.
     """
     for sample in samples:
         if not isinstance(sample, torch.Tensor):
@@ -97,8 +94,8 @@ def stacked(samples: Sequence[Any]) -> torch.Tensor:
     kinds = dict.fromkeys(f"{sample.dtype} {[*sample.shape]}" for sample in samples)
     if len(kinds) > 1:
         raise ConfigError(
-            f"transform must make all samples alike for a batch, got {' and '.join([*kinds][:2])}; "
-            "end it with a resize or crop to one size, and one dtype"
+            "transform must return the same shape and dtype for all samples of a batch, got "
+            f"{' and '.join([*kinds][:2])}; end it with a resize or crop to one size"
         )
     first = samples[0]
     if first.ndim >= 3 and first.stride(-3) == 1:
@@ -107,13 +104,13 @@ def stacked(samples: Sequence[Any]) -> torch.Tensor:
 
 
 def check_device(device: torch.device | str | None, pin_memory: bool) -> None:
-    """Check that batches can be copied to `device`, and through page-locked memory.
+    """Check that batches can be copied to `device`, and to page-locked memory.
 
-    CUDA is not started, so that the process may still be forked.
+    Does not initialize CUDA, so that the process may still be forked.
 
     Raises:
-        ConfigError: torch knows no such device.
-        BackendError: the device is missing, or memory is to be locked and there is no GPU.
+        ConfigError: torch does not know the device.
+        BackendError: the device is missing, or `pin_memory` is set and there is no GPU.
     """
     if device is not None:
         _check_device(device)
@@ -122,63 +119,61 @@ def check_device(device: torch.device | str | None, pin_memory: bool) -> None:
             torch.empty(1).pin_memory()
         except RuntimeError as error:
             raise BackendError(
-                f"pin_memory=True is for copies to a GPU, and torch finds none; leave it out "
+                f"pin_memory=True needs a GPU, and torch finds none; leave it out "
                 f"({first_line(error)[:200]})"
             ) from error
 
 
 def _check_device(device: torch.device | str) -> None:
     try:
-        wanted = torch.device(device)
+        requested = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ConfigError(
-            f"device must be one that torch knows, such as 'cpu', 'cuda' or 'cuda:1', got "
-            f"{device!r}"
+            f"device must be a device of torch, such as 'cpu', 'cuda' or 'cuda:1', got {device!r}"
         ) from error
-    if wanted.type == "cuda":
+    if requested.type == "cuda":
         count = torch.cuda.device_count()
-        if (wanted.index or 0) >= count:
-            found = describe_devices("'cuda:0'", f"'cuda:{count - 1}'", count)
+        if (requested.index or 0) >= count:
+            present = describe_devices("'cuda:0'", f"'cuda:{count - 1}'", count)
             raise BackendError(
-                f"device {str(wanted)!r} was asked for, torch {torch.__version__} finds {found}; "
+                f"device {str(requested)!r} is missing: torch {torch.__version__} finds {present}; "
                 "or leave device out for batches on the CPU"
             )
         return
     try:
-        torch.empty(0, device=wanted)
+        torch.empty(0, device=requested)
     except (RuntimeError, AssertionError, ImportError) as error:
         raise BackendError(
-            f"device {str(wanted)!r} was asked for, torch {torch.__version__} cannot use it here "
+            f"torch {torch.__version__} cannot use device {str(requested)!r} "
             f"({first_line(error)[:200]}); leave device out for batches on the CPU"
         ) from error
 
 
 def describe_devices(first: str, last: str, count: int) -> str:
-    """Return the devices of a kind that are present, for a message: from `first` to `last`."""
+    """Return the present devices for a message: `first` to `last`, or why there are none."""
     return f"{first} to {last}" if count else f"no CUDA device: {explain_missing_gpu()}"
 
 
 class CudaPrefetcher:
-    """Copies the frames of each batch to a GPU while it works on the batch before.
+    """Copies the frames of each batch to a GPU while the GPU works on the previous batch.
 
-    The GPU holds two batches: the one that it works on, and the one that is copied. A copy starts
-    when the work on the batch before the last is done. Without this limit, a loop that queues work
-    faster than the GPU does it would have batch after batch copied, as memory is not free before
-    the work on it is done. So the process is at most one step ahead of the GPU.
+    The GPU holds two batches: the one in use, and the one being copied. A copy waits for the end of
+    the work on the batch before the last. Without this wait, a loop that queues work faster than
+    the GPU does it would copy batch after batch, as memory is freed only when the work on it is
+    done. So the process is at most one step ahead of the GPU.
     """
 
-    def __init__(self, copying: CopyStream) -> None:
-        """Copy nothing yet."""
-        self._copy_stream = copying
-        self._before: torch.cuda.Event | None = None
+    def __init__(self, copy_stream: CopyStream) -> None:
+        self._copy_stream = copy_stream
+        self._previous: torch.cuda.Event | None = None
         """End of the work on the batch before the last."""
 
     def __call__(self, images: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Return the frames of a batch on the GPU, ready for the caller's next work on it."""
+        """Return the frames of a batch on the GPU, ready for the caller's current stream."""
         queued = self._copy_stream.mark()
-        if self._before is not None:
-            self._before.synchronize()
-        self._before = queued
+        if self._previous is not None:
+            self._previous.synchronize()
+        self._previous = queued
         moved, copied = self._copy_stream.begin(images)
         self._copy_stream.hand_over(moved, copied)
         return moved
@@ -190,7 +185,7 @@ _Batch = TypeVar("_Batch", bound=NamedTensors)
 
 @dataclass(frozen=True, kw_only=True)
 class Collate:
-    """What is done to the frames of every batch: pin, move, then transform."""
+    """Steps from decoded pixels to the frames of a batch: pin, move, then transform."""
 
     transform: Transform | None = None
     """Applied to each sample."""
@@ -199,28 +194,28 @@ class Collate:
     device: torch.device | str | None = None
     """Device of batches; None: the CPU."""
     pin_memory: bool = False
-    """Whether frames go to page-locked memory, and from there to a GPU beside its work."""
+    """Whether frames are copied to page-locked memory, and from there to a GPU during its work."""
     copying: CopyStream | None = None
-    """Copies pinned frames to a GPU; None: a `CopyStream`."""
+    """Copies pinned frames to a GPU; None: a new `CopyStream`."""
 
     def __post_init__(self) -> None:
         check_device(self.device, self.pin_memory)
         check_transforms(self.transform, self.batch_transform)
 
     @overload
-    def pictures(self, pixels: _AnyPixels) -> torch.Tensor: ...
+    def to_frames(self, pixels: _AnyPixels) -> torch.Tensor: ...
     @overload
-    def pictures(self, pixels: list[list[_AnyPixels]]) -> list[list[torch.Tensor]]: ...
-    def pictures(
+    def to_frames(self, pixels: list[list[_AnyPixels]]) -> list[list[torch.Tensor]]: ...
+    def to_frames(
         self, pixels: _AnyPixels | list[list[_AnyPixels]]
     ) -> torch.Tensor | list[list[torch.Tensor]]:
-        """Return pixels [..., H, W, 3] as [..., 3, H, W], or each image of nested lists.
+        """Return pixels [..., H, W, 3], or nested lists of them, as frames [..., 3, H, W].
 
-        Unless they are pinned or moved, they share the memory of `pixels`, and own it. On a GPU
-        they are ready for the caller's current stream.
+        Frames that are neither pinned nor moved take over the memory of `pixels`. Frames on a GPU
+        are ready for the caller's current stream.
 
         Raises:
-            BackendError: CUDA is needed in a process that was forked from one that uses it.
+            BackendError: CUDA is needed in a process forked from one that uses it.
         """
         if self.pin_memory or self._is_cuda:
             target = self.device if self._is_cuda else "page-locked memory"
@@ -231,7 +226,7 @@ class Collate:
         return self._move([_channels_first(pixels)])[0]
 
     def _move(self, images: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Return the images of a batch on the device, or pinned."""
+        """Pin the images of a batch and copy them to the device, as the options say."""
         if self._prefetcher is not None:
             return self._prefetcher(images)
         if self.pin_memory:
@@ -242,7 +237,7 @@ class Collate:
 
     @cached_property
     def _prefetcher(self) -> CudaPrefetcher | None:
-        """Copies to a GPU beside its work; None unless pinned batches go to a GPU."""
+        """Copies pinned batches to a GPU during its work; None: no pinned copies to a GPU."""
         if self.copying is not None:
             return CudaPrefetcher(self.copying)
         if self.device is None or not (self._is_cuda and self.pin_memory):
@@ -253,17 +248,17 @@ class Collate:
     def _is_cuda(self) -> bool:
         return self.device is not None and torch.device(self.device).type == "cuda"
 
-    def transformed(self, batch: _Batch, seeds: Iterable[int]) -> _Batch:
-        """Transform the `frames` of a batch in place, and return the batch.
+    def apply_transforms(self, batch: _Batch, seeds: Iterable[int]) -> _Batch:
+        """Replace the `frames` of a batch by transformed ones, and return the batch.
 
         Args:
-            batch: Its frames are one tensor, or a list of tensors for each sample: each image of
-                the list is transformed by itself, with the same seed, and empty images are not.
+            batch: Its frames are one tensor, or a list of tensors per sample; the images of a list
+                are transformed one by one, with the same seed, without empty images.
             seeds: Seed of each sample; read only if there is a `transform`.
 
         Raises:
-            ConfigError: transformed samples do not form a batch, or `batch_transform` is given
-                where there is no tensor of all frames.
+            ConfigError: transformed samples differ in shape or dtype, or `batch_transform` is given
+                for frames of different sizes.
         """
         frames = batch["frames"]
         if self.transform is not None:
@@ -273,12 +268,12 @@ class Collate:
                 rows = zip(frames, samples, seeds, strict=True)
                 frames = [self._transform_images(*row) for row in rows]
             else:
-                frames = stacked(transformed_each(self.transform, frames, samples, seeds))
+                frames = stack_samples(transform_samples(self.transform, frames, samples, seeds))
         if self.batch_transform is not None:
             if isinstance(frames, list):
                 raise ConfigError(
-                    "batch_transform is given one tensor of all frames, and pictures of different "
-                    "sizes are none; use transform, or ragged='pad'"
+                    "batch_transform needs one tensor of all frames, but frames have different "
+                    "sizes; use transform, or ragged='pad'"
                 )
             frames = self.batch_transform(frames)
         batch["frames"] = frames
@@ -290,7 +285,7 @@ class Collate:
         assert self.transform is not None
         present = [image for image in images if image.numel()]
         count = len(present)
-        results = iter(transformed_each(self.transform, present, [sample] * count, [seed] * count))
+        results = iter(transform_samples(self.transform, present, [sample] * count, [seed] * count))
         return [next(results) if image.numel() else image for image in images]
 
 

@@ -1,4 +1,4 @@
-"""ItemDataset: decoded frames of one video for an item of a dataset, and bad-media policy."""
+"""ItemDataset: map-style dataset that decodes its items, with a policy for bad media."""
 
 import os
 from collections.abc import Callable
@@ -28,10 +28,9 @@ _Item = TypeVar("_Item")
 
 
 class DecodingDataset(Dataset[_Item]):
-    """A dataset with a pool of decoders, counted and closed with the dataset."""
+    """Dataset that owns a pool of decoders."""
 
     def __init__(self, pool: DecoderPool) -> None:
-        """Open nothing yet."""
         self._pool = pool
 
     @property
@@ -51,12 +50,12 @@ class DecodingDataset(Dataset[_Item]):
 
 
 class FrameItem(TypedDict):
-    """One frame, and its video, index and time."""
+    """A frame with its video, index and time."""
 
     frame: Any
     """uint8 [3, H, W] in [0, 255], RGB, upright; or the result of `transform`."""
     row: int
-    """Position of the row in the manifest; of a list of videos, the same as `video`. The other
+    """Position of the row in the manifest; for a list of videos, the same as `video`. The other
     columns of the row are entries too: `item["label"]`."""
     video: int
     """Position of the video in the given list, or in `manifest.videos`."""
@@ -65,17 +64,17 @@ class FrameItem(TypedDict):
     pts_seconds: float
     """Presentation time of the frame, in seconds."""
     is_concealed: bool
-    """The frame is damaged and concealed by FFmpeg: only with `on_error="conceal"`."""
+    """Whether the frame is damaged and concealed by FFmpeg; only with `on_error="conceal"`."""
 
 
 class ClipItem(TypedDict):
-    """A clip of T frames, and its video, indices and times."""
+    """A clip of T frames with its video, indices and times."""
 
     frames: Any
     """uint8 [T, 3, H, W] in [0, 255], RGB, upright, channels innermost in memory; or the result of
     `transform`."""
     row: int
-    """Position of the row in the manifest; of a list of videos, the same as `video`. The other
+    """Position of the row in the manifest; for a list of videos, the same as `video`. The other
     columns of the row are entries too: `item["label"]`."""
     video: int
     """Position of the video in the given list, or in `manifest.videos`."""
@@ -84,19 +83,20 @@ class ClipItem(TypedDict):
     pts_seconds: torch.Tensor
     """float64 [T]: presentation time of each frame, in seconds."""
     is_concealed: torch.Tensor
-    """bool [T]: as `FrameItem` has it."""
+    """bool [T]: as in `FrameItem`."""
 
 
 _NO_EPOCH = -1
+"""Epoch before the first call of `set_epoch`."""
 NONE: Final = -1
-"""In place of the frame of an item that has none."""
+"""Frame id of an item that has no usable frame."""
 
 
 class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
-    """Videos whose indexes are read once, here, and whose files each process opens itself.
+    """Dataset whose video indexes are read once, in the main process.
 
-    Forked workers share the indexes, spawned workers receive them; no worker reads them from disk.
-    No open file passes from one process to another. One thread per process.
+    Forked workers share the indexes, spawned workers receive a copy; no worker reads them from
+    disk. Each process opens the video files itself. One thread per process may use it.
     """
 
     def __init__(
@@ -118,9 +118,8 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         decoding = DecoderConfig.resolve(decoding)
         if decoding.keeps_on_device:
             raise BackendError(
-                f"frames of a dataset cannot stay on {decoding.device} (keeps_on_device=True): "
-                "worker processes of a DataLoader pass on no GPU memory; use FrameLoader or "
-                "ClipLoader, which leave frames there, or leave keeps_on_device out"
+                f"frames of a dataset cannot stay on {decoding.device}: DataLoader workers pass "
+                "CPU memory only; use FrameLoader or ClipLoader, or leave out keeps_on_device"
             )
         check_decoding(decoding)
         store = open_spill(spill, decoding)
@@ -133,8 +132,8 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         )
         self._videos = self._sampled.videos
         self._videos.check_fit(shape.fit)
-        # In shared memory, so that persistent workers see a new epoch too.
-        self._epoch = shared(torch.full((), _NO_EPOCH, dtype=torch.int64))
+        # In shared memory, so that persistent workers see a new epoch.
+        self._epoch = share_memory(torch.full((), _NO_EPOCH, dtype=torch.int64))
 
     @property
     def skipped_videos(self) -> tuple[MediaError, ...]:
@@ -142,25 +141,26 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         return self._sampled.skipped
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw the random numbers of an epoch from now on, in workers too."""
+        """Set the epoch that random numbers are drawn from, in workers too."""
         check_integers(0, epoch=epoch)
         self._epoch.fill_(epoch)
 
     @property
-    def _epoch_set(self) -> int | None:
+    def _current_epoch(self) -> int | None:
+        """The epoch of `set_epoch`; None before its first call."""
         epoch = int(self._epoch)
         return None if epoch == _NO_EPOCH else epoch
 
     def _format(self, video: int) -> FrameFormat | None:
-        """Return the format of a video's frames; None: that of all."""
+        """Return the format of a video's frames; None: the dataset's format."""
         return None
 
-    def _read(
+    def _decode_frames(
         self, video: int, wanted: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Return frames `wanted` (ascending, unique) of a video, and whether each is concealed.
+        """Decode `wanted` frames of a video, strictly ascending; return pixels and `is_concealed`.
 
-        They are uint8 [N, H, W, 3] and bool [N].
+        uint8 [N, H, W, 3] and bool [N].
 
         Raises:
             MediaError: a frame cannot be decoded.
@@ -168,42 +168,44 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         index = self._videos.indexes[video]
         conceals = self._on_error == "conceal"
         jobs = (
-            DecodeJob(stretch.wanted, conceals=conceals)
-            for stretch in split_ranges(video, index, wanted)
+            DecodeJob(gop_range.wanted, conceals=conceals)
+            for gop_range in split_ranges(video, index, wanted)
         )
         pixels, concealed = decode_stacked(
             self._pool.decoder(index, shape=self._format(video)), jobs
         )
         return pixels, np.isin(wanted, list(concealed))
 
-    def _lost(self, video: int, wanted: NDArray[np.int64], error: MediaError) -> NDArray[np.bool_]:
-        """Return which of `wanted` an error concerns, bool [N]; raise it if `on_error` says so."""
+    def _find_lost(
+        self, video: int, wanted: NDArray[np.int64], error: MediaError
+    ) -> NDArray[np.bool_]:
+        """Return which `wanted` frames are lost by an error, bool [N]; raise it for `raise`."""
         if self._on_error == "raise":
             raise error
         self._pool.drop(self._videos.indexes[video], None)
         lost = np.isin(wanted, error.missing if isinstance(error, DecodeError) else ())
         return lost if lost.any() else np.ones(len(wanted), bool)
 
-    def _decoded(
+    def _decode_items(
         self,
         requested: NDArray[np.int64],
         frames_of: Callable[[NDArray[np.int64]], NDArray[np.int64]],
         num_items: int,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, tuple[NDArray[np.uint8], bool]]]:
-        """Return items with substitutes for bad ones, their frame ids, and the decoded frames.
+        """Decode items; return them with substitutes for bad ones, their frame ids, and the frames.
 
-        A decoded frame, by frame id, is its pixels and whether it is concealed.
+        The frames are a dict: frame id → pixels and `is_concealed`.
 
         Args:
             requested: int64 [N]: items.
-            frames_of: Returns the frame ids of items, [N] or [N, S]; `NONE` where there is none.
-            num_items: Items that substitutes are drawn from.
+            frames_of: Returns the frame ids of items, [N] or [N, S]; `NONE` for an unusable item.
+            num_items: Number of items that substitutes are drawn from.
         """
         items, decoded = requested.copy(), dict[int, tuple[NDArray[np.uint8], bool]]()
         attempt, bad = 0, {NONE}
         while True:
             frames = frames_of(items)
-            bad |= self._decode(np.setdiff1d(frames, [NONE, *decoded]), decoded)
+            bad |= self._decode_into(decoded, np.setdiff1d(frames, [NONE, *decoded]))
             is_bad = np.isin(frames, [*bad]).any(axis=tuple(range(1, frames.ndim)))
             if not is_bad.any():
                 return items, frames, decoded
@@ -211,19 +213,19 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
                 items[k] = self._substitute(int(requested[k]), attempt, num_items)
             attempt += 1
 
-    def _decode(
-        self, frames: NDArray[np.int64], decoded: dict[int, tuple[NDArray[np.uint8], bool]]
+    def _decode_into(
+        self, decoded: dict[int, tuple[NDArray[np.uint8], bool]], frames: NDArray[np.int64]
     ) -> set[int]:
-        """Decode `frames`, ascending and unique, into `decoded`; return the bad ones."""
+        """Add `frames`, strictly ascending, to `decoded`; return the bad ones."""
         bad = set[int]()
         videos, indices = self._videos.population.locate(frames)
         for video in np.unique(videos).tolist():
             ids, wanted = frames[videos == video], indices[videos == video]
             while len(wanted):
                 try:
-                    pixels, concealed = self._read(video, wanted)
+                    pixels, concealed = self._decode_frames(video, wanted)
                 except MediaError as error:
-                    lost = self._lost(video, wanted, error)
+                    lost = self._find_lost(video, wanted, error)
                     bad.update(ids[lost].tolist())
                     ids, wanted = ids[~lost], wanted[~lost]
                     continue
@@ -232,19 +234,19 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
                 break
         return bad
 
-    def _substitute(self, number: int, attempt: int, count: int) -> int:
-        """Return the substitute, one of `count` items, of a bad item `number`."""
+    def _substitute(self, item: int, attempt: int, num_items: int) -> int:
+        """Return the substitute of a bad item, one of `num_items`."""
         if attempt == ATTEMPTS:
             raise ConfigError(
-                f"item {number} and {ATTEMPTS} others drawn in its place cannot be decoded; "
-                "look at the files with headrace index, and leave out those that are bad"
+                f"item {item} and {ATTEMPTS} substitutes cannot be decoded; check the files with "
+                "headrace index, and leave out bad ones"
             )
         draws = CounterRng(
-            seed=self._seed, epoch=self._epoch_set or 0, purpose=RngStream.SUBSTITUTE
+            seed=self._seed, epoch=self._current_epoch or 0, purpose=RngStream.SUBSTITUTE
         )
-        return int(draws.integers(number * ATTEMPTS + attempt, count))
+        return int(draws.integers(item * ATTEMPTS + attempt, num_items))
 
 
-def shared(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor whose memory is shared with forked and spawned processes."""
+def share_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """Move a tensor to memory shared with forked and spawned processes, and return it."""
     return tensor.share_memory_()  # type: ignore[no-untyped-call,no-any-return]

@@ -1,4 +1,4 @@
-"""Engine of a planned loader: steps in, samples out, each GOP decoded once for a window."""
+"""Engine of a planned loader: decodes the samples of steps, each GOP once per window."""
 
 import math
 from collections import ChainMap, deque
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import BackendError, MediaError
-from headrace.loaders.engine_items import Decoding, Packed, Unpacking
+from headrace.loaders.engine_items import DecodeTask, PackedFrame, UnpackTask
 from headrace.loaders.epochs import Epochs, RankBatch, StepSamples
 from headrace.loaders.frame_memory import BatchRoom
 from headrace.loaders.hold_choice import HoldChoice
@@ -23,16 +23,16 @@ from headrace.runtime.imap import imap
 from headrace.runtime.synchronization import CapacityLimiter
 
 _ITEMS_AHEAD = 256
-"""Jobs and batches that wait for a thread or the caller; the window bounds memory, not this."""
+"""Max jobs and batches that wait for a thread or the caller; memory is bounded by the window."""
 _UNPACKED_TOGETHER = 16
-"""Packed frames of a batch that one thread unpacks at a time."""
+"""Max packed frames of a batch that one thread unpacks at a time."""
 
 
-_Item = Decoding | Unpacking | PlannedBatch
+_Item = DecodeTask | UnpackTask | PlannedBatch
 
 
 class Engine:
-    """One run through steps; `run` can be called once."""
+    """One run through the steps; `run` may be called once."""
 
     def __init__(
         self,
@@ -44,27 +44,34 @@ class Engine:
         num_threads: int,
     ) -> None:
         self.room = CapacityLimiter(choice.window.held_bytes, clock=options.clock)
-        """Capacity in bytes of frames: decoded, or being decoded, and not yet delivered."""
+        """Permits in bytes of frames that are decoded, or being decoded, and not yet delivered."""
         self._batches = BatchRoom(self.room)
         self._epochs = epochs
         self._decoder = decoder
         self._choice = choice
-        # Not the options: their transforms may lead to the loader, and threads hold the engine.
+        # Not the options: their transforms may reference the loader, and threads keep the engine
+        # alive.
         self._clock, self._stall_seconds = options.clock, options.stall_seconds
         self._skips_bad, self._masks_bad = options.skips_bad, options.masks_bad
         self._num_threads = num_threads
         self._frame_bytes = decoder.memory.frame_bytes
         self._steps: deque[RankBatch] = deque()
-        # Of the thread that plans: the jobs of frames that wait, and of GOPs that are being stored.
-        self._jobs: dict[int, Decoding] = {}
-        self._storing: dict[int, Decoding] = {}
+        # Of the planning thread:
+        self._jobs: dict[int, DecodeTask] = {}
+        """View id → the job of a waiting frame."""
+        self._storing: dict[int, DecodeTask] = {}
+        """GOP id → the job that stores it on the disk."""
         self._pixels: deque[Any] = deque()
-        # Of the thread that takes batches: rows of the next batch that are written, frames decoded
-        # for it that the disk did not give, and all that waits.
+        """Memory of each batch ahead; None: it is allocated when the batch is delivered."""
+        # Of the iterating thread:
         self._rows: dict[int, int] = {}
+        """View id → its row, for frames already written to the next batch."""
         self._decoded_again: dict[int, Any] = {}
+        """View id → pixels, for frames of the next batch that were missing on the disk."""
         self._held: dict[int, Any] = {}
-        self._packed: dict[int, Decoding] = {}
+        """View id → pixels of a waiting frame."""
+        self._packed: dict[int, DecodeTask] = {}
+        """View id → the job that holds the packed frame."""
         self._failed: dict[int, MediaError] = {}
         self._concealed: set[int] = set()
 
@@ -74,10 +81,10 @@ class Engine:
         return self._decoder.counters
 
     def run(self, steps: Iterable[RankBatch]) -> Generator[StepSamples, None, None]:
-        """Yield the samples of every step, in order, while decoding runs ahead.
+        """Yield the samples of every step, in order, while threads decode ahead.
 
         Raises:
-            MediaError: a frame that is due is bad, and bad frames are neither skipped nor masked.
+            MediaError: a due frame is bad, and bad frames are neither skipped nor masked.
             StageError: a thread hangs.
         """
         streams = imap(
@@ -93,7 +100,7 @@ class Engine:
             on_cancel=self.room.cancel,
         )
         worker = self._decoder.worker()
-        # Closed from the right: threads are joined, then files are closed.
+        # Closed from right to left: threads are joined before files are closed.
         with closing(self._decoder), closing(streams), closing(self):
             for item, decoded in streams:
                 if isinstance(item, PlannedBatch):
@@ -102,14 +109,14 @@ class Engine:
                     self._hold(item, decoded)
 
     def close(self) -> None:
-        """Free the frames that are held."""
+        """Free the waiting frames."""
         self._held.clear()
         self._packed.clear()
 
     def _describe(self, item: _Item) -> str:
         if isinstance(item, PlannedBatch):
             return "a batch"
-        if isinstance(item, Decoding):
+        if isinstance(item, DecodeTask):
             return self._decoder.describe(item.job)
         return f"{len(item.frames)} packed frames"
 
@@ -119,17 +126,16 @@ class Engine:
         def work(item: _Item) -> list[tuple[_Item, Decoded]]:
             if isinstance(item, PlannedBatch):
                 return [(item, Decoded())]
-            if isinstance(item, Decoding):
+            if isinstance(item, DecodeTask):
                 return [(item, self._decode(item, worker))]
             return [(item, self._unpack(item, worker))]
 
         return nullcontext(work)
 
     def _work(self, steps: Iterable[RankBatch]) -> Iterator[_Item]:
-        """Yield the jobs of a batch as there is room for them, then the batch itself.
+        """Yield the jobs of a batch as memory allows, then the batch itself.
 
-        The batch goes through the threads like a job, so it comes out when all jobs before it are
-        done.
+        The batch passes through the threads like a job, so it comes out after all earlier jobs.
         """
         plan = look_ahead(
             self._requests(steps),
@@ -142,13 +148,13 @@ class Engine:
             unstored_batches=self._decoder.spill.unstored_batches() if self._decoder.spill else 0,
         )
         for number, batch in enumerate(plan):
-            # The sizes of packed frames are estimates: a batch that is waited for may exceed them.
+            # Sizes of packed frames are estimates, so a batch that is due may exceed the capacity.
             is_due = partial(self._batches.is_next, number)
             for job in batch.jobs:
                 packing = self._choice.packing
                 later = (len(job.frames) - len(job.due)) * self._choice.bytes_per_frame
                 permits = min(len(job.due) * self._frame_bytes + later, self.room.capacity)
-                item = Decoding(job=job, packing=packing, permits=permits)
+                item = DecodeTask(job=job, packing=packing, permits=permits)
                 self.room.acquire(item.permits, is_due)
                 self._jobs.update(dict.fromkeys(job.frames, item))
                 if job.is_whole:
@@ -159,11 +165,11 @@ class Engine:
                 self._jobs.pop(frame, None)
             yield batch
 
-    def _unpackings(self, batch: PlannedBatch, number: int) -> Iterator[Unpacking]:
-        """Yield the work on frames of a batch that wait packed, or on the disk."""
+    def _unpackings(self, batch: PlannedBatch, number: int) -> Iterator[UnpackTask]:
+        """Yield tasks for the frames of a batch that are packed, in memory or on the disk."""
         self._storing = {gop: job for gop, job in self._storing.items() if not job.is_done}
         packed = [
-            Packed(frame=frame, source=job, after=job or self._storing.get(gop))
+            PackedFrame(frame=frame, source=job, after=job or self._storing.get(gop))
             for frame, gop in zip(
                 batch.waiting,
                 self._decoder.views.gop_of(np.array(batch.waiting, np.int64)).tolist(),
@@ -180,9 +186,9 @@ class Engine:
         rows = {frame: row for row, frame in enumerate(batch.requests.ravel().tolist())}
         for begin in range(0, len(packed), _UNPACKED_TOGETHER):
             frames = packed[begin : begin + _UNPACKED_TOGETHER]
-            yield Unpacking(
+            yield UnpackTask(
                 frames=frames,
-                rows={each.frame: rows[each.frame] for each in frames},
+                rows={item.frame: rows[item.frame] for item in frames},
                 pixels=pixels.reshape(-1, *pixels.shape[-3:]),
             )
 
@@ -191,7 +197,7 @@ class Engine:
             self._steps.append(step)
             yield self._decoder.views.ids(step, step.frames)
 
-    def _decode(self, item: Decoding, worker: JobWorker) -> Decoded:
+    def _decode(self, item: DecodeTask, worker: JobWorker) -> Decoded:
         started_ns = self._clock.now_ns()
         try:
             decoded = worker.decode(item.job, item.packing)
@@ -202,26 +208,28 @@ class Engine:
             seconds = (self._clock.now_ns() - started_ns) / 1e9
             frame = next(iter(decoded.frames.values()))
             if self._choice.observe(self._decoder.num_to_decode(item.job), seconds, frame):
-                self._decoder.memory.trim()  # fewer frames wait as pixels from now on
+                self._decoder.memory.trim()  # from now on, fewer frames wait as pixels
         sizes = [*map(len, decoded.packed.values())]
         if sizes:
             self._choice.count_packed(sizes)
         self.room.release(item.permits - len(decoded.frames) * self._frame_bytes - sum(sizes))
-        for unpacking, frames in waiting.items():  # their batches come after this job
-            self._write_rows(unpacking, frames, worker)
+        for task, frames in waiting.items():  # tasks of batches after this job
+            self._write_rows(task, frames, worker)
         return decoded
 
-    def _unpack(self, item: Unpacking, worker: JobWorker) -> Decoded:
-        """Unpack frames into their rows; return frames that the disk lost, decoded again.
+    def _unpack(self, item: UnpackTask, worker: JobWorker) -> Decoded:
+        """Unpack frames into their rows; return frames missing on the disk, decoded again.
 
-        Where another thread is still at the job of a frame, that thread unpacks it afterwards: this
-        one does not wait.
+        If the job of a frame is still running, its thread unpacks the frame afterwards: this thread
+        does not wait.
         """
-        self._write_rows(item, [each for each in item.frames if not each.waits(item)], worker)
+        self._write_rows(item, [frame for frame in item.frames if not frame.defer(item)], worker)
         return item.decoded
 
-    def _write_rows(self, item: Unpacking, frames: Sequence[Packed], worker: JobWorker) -> None:
-        """Unpack frames into their rows; decode those again that the disk lost."""
+    def _write_rows(
+        self, item: UnpackTask, frames: Sequence[PackedFrame], worker: JobWorker
+    ) -> None:
+        """Unpack frames into their rows; decode frames again that are missing on the disk."""
         missing = list[int]()
         for packed in frames:
             row = item.pixels[item.rows[packed.frame]]
@@ -230,7 +238,7 @@ class Engine:
                     missing.append(packed.frame)
                 continue
             content = packed.source.packed.get(packed.frame)
-            if content is None:  # it waits as pixels, or has failed
+            if content is None:  # the frame waits as pixels, or has failed
                 del item.rows[packed.frame]
             else:
                 assert packed.source.packing is not None
@@ -244,7 +252,7 @@ class Engine:
             del item.rows[frame]
 
     def _read(self, frame: int, row: Any, worker: JobWorker) -> bool:
-        """Write a frame of the disk into its row; return whether the disk gives it."""
+        """Read a frame from the disk into its row; return whether it is there, and valid."""
         spill = self._decoder.spill
         assert spill is not None
         packed = spill.read(frame)
@@ -258,8 +266,8 @@ class Engine:
         self._choice.count_packed([len(packed)])
         return True
 
-    def _hold(self, item: Decoding | Unpacking, decoded: Decoded) -> None:
-        if isinstance(item, Unpacking):
+    def _hold(self, item: DecodeTask | UnpackTask, decoded: Decoded) -> None:
+        if isinstance(item, UnpackTask):
             self._rows |= item.rows
             self._decoded_again |= decoded.frames
         else:
@@ -278,12 +286,12 @@ class Engine:
             self._epochs.quarantine.add(frame, error)
 
     def _deliver(self, batch: PlannedBatch, worker: JobWorker) -> StepSamples:
-        samples = self._samples(self._steps.popleft(), worker)
+        samples = self._collect(self._steps.popleft(), worker)
         self._release(batch.released)
         return samples
 
     def _release(self, frames: tuple[int, ...]) -> None:
-        """Release what no later batch needs: what was decoded for this one alone, and `frames`."""
+        """Release the memory of `frames`, and of frames decoded again for this batch."""
         self._concealed.difference_update(frames)
         self._rows.clear()
         buffers = [*self._decoded_again.values()]
@@ -300,7 +308,8 @@ class Engine:
         self._batches.deliver()
         self.room.release(num_bytes + len(buffers) * self._frame_bytes)
 
-    def _samples(self, step: RankBatch, worker: JobWorker) -> StepSamples:
+    def _collect(self, step: RankBatch, worker: JobWorker) -> StepSamples:
+        """Return the samples of a step, whose frames are all decoded."""
         ids = self._decoder.views.ids(step, step.frames)
         failed = (view_id for view_id in ids.ravel().tolist() if view_id in self._failed)
         error = None if self._masks_bad else self._failed.get(next(failed, -1))
@@ -318,7 +327,7 @@ class Engine:
     def _fill(
         self, step: RankBatch, pixels: Any, worker: JobWorker, *, has_bad: bool
     ) -> StepSamples:
-        """Write the frames of a step into `pixels`; `worker` decodes substitutes of bad samples."""
+        """Write the frames of a step to `pixels`; `worker` decodes substitutes of bad samples."""
         frames, drawn = step.frames, step.drawn
         rows = pixels.reshape(-1, *pixels.shape[-3:])
         written = {view_id: rows[row] for view_id, row in self._rows.items()}
@@ -338,7 +347,7 @@ class Engine:
         for buffer in substitutes.values():
             self._decoder.memory.give(buffer)
         return StepSamples(
-            step=step,
+            requests=step,
             frames=frames,
             drawn=drawn,
             pixels=pixels,
@@ -351,7 +360,7 @@ class Engine:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, Any]]:
         """Return the frames of a step without bad samples, their slots, and decoded substitutes.
 
-        Substitutes are in no plan, so this thread decodes them, at once.
+        Substitutes are not planned, so this thread decodes them immediately.
         """
         substitutes: dict[int, Any] = {}
         while True:
@@ -367,7 +376,7 @@ class Engine:
                 self._quarantine(decoded)
 
     def _decode_now(self, frames: Collection[int], worker: JobWorker) -> Iterator[Decoded]:
-        """Decode frames that are in no plan, in this thread."""
+        """Decode frames that are not planned, in this thread."""
         requests = [np.array(sorted(frames), np.int64)] if frames else []
         plan = look_ahead(requests, self._decoder.views, lookahead=max(1, len(frames)), capacity=0)
         return (worker.decode(job) for batch in plan for job in batch.jobs)

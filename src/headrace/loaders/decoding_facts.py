@@ -1,4 +1,4 @@
-"""Decoding facts of a loader: how often it decodes its frames, and what would decode fewer."""
+"""Decoding facts of a loader: frames decoded per frame delivered, and options that lower it."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,12 +10,12 @@ from headrace.sampling.bursts import Bursts
 from headrace.units import parse_bytes
 
 _PACKED_RATIO = 2
-"""Ratio of packed frames that is expected at least, where packing was not timed."""
+"""Assumed min compression ratio of packed frames, if packing was not timed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingFacts:
-    """Fields of `profiling.run_records.DecodingRecord`, which explains them."""
+    """Facts for a `profiling.run_records.DecodingRecord`, which documents the fields."""
 
     amplification: float
     starved_ms: float
@@ -31,9 +31,9 @@ class DecodingFacts:
 
 
 def describe_decoding(loader: object) -> DecodingFacts | None:
-    """Return the facts of a loader that plans its decoding; None: of another, or not filled yet.
+    """Return the facts of a `PlannedLoader`; None: another loader, or its window is not filled yet.
 
-    Until the look-ahead is filled, frames are decoded for batches to come. Cost: milliseconds.
+    Until the window is filled, more frames are decoded than delivered. Takes milliseconds.
     """
     if not isinstance(loader, PlannedLoader) or loader._filled is None:
         return None
@@ -45,7 +45,7 @@ def describe_decoding(loader: object) -> DecodingFacts | None:
     starved_seconds = (now.starved_seconds - before.starved_seconds) / delivered
     epochs, decoded_lengths = loader._epochs, loader._videos.decoded_population.gop_lengths
     batch_frames = choice.sample_frames * epochs.largest_step
-    num_frames = len(choice.gop_lengths) * float(decoded_lengths.mean())  # of GOPs with samples
+    num_frames = len(choice.gop_lengths) * float(decoded_lengths.mean())  # in GOPs with samples
     optional: dict[str, Any] = {}
     if (stored := choice.stored_facts) is not None:
         optional["store_bytes"] = round(stored.bytes_per_frame * num_frames)
@@ -53,11 +53,12 @@ def describe_decoding(loader: object) -> DecodingFacts | None:
         optional["unpack_ms"] = 1e3 * batch_frames * stored.unpack_seconds
     expected = choice.expected_amplification(choice.window)
     if expected > 1 and (wider := _wider_window(loader)) is not None:
-        # Disposable frames, decoded only to be delivered, lower both excesses over 1 by one share.
+        # Disposable frames are decoded only if they are delivered: that scales the excess over 1
+        # of both windows by the same factor.
         optional["wider"], window = wider
-        then = choice.expected_amplification(window)
-        scaled = 1 + (amplification - 1) * (then - 1) / (expected - 1)
-        optional["wider_amplification"] = max(scaled, min(1.0, then))
+        wider_expected = choice.expected_amplification(window)
+        scaled = 1 + (amplification - 1) * (wider_expected - 1) / (expected - 1)
+        optional["wider_amplification"] = max(scaled, min(1.0, wider_expected))
     return DecodingFacts(
         amplification=amplification,
         starved_ms=1e3 * batch_frames * starved_seconds,
@@ -76,9 +77,9 @@ def _can_store(loader: PlannedLoader[Any]) -> bool:
 
 
 def _wider_window(loader: PlannedLoader[Any]) -> tuple[str, LookaheadWindow] | None:
-    """Return an option with which the loader looks further ahead, and its window.
+    """Return an option that widens the window, as text, and the wider window.
 
-    None: there is none but a disk, or `expected_amplification` is not that of the sampler.
+    None: only `spill` would help, or `expected_amplification` does not apply to the sampler.
     """
     options, choice, window_of = loader._options, loader._choice, loader._window
     sampler, traits = loader._epochs.sampling, loader._epochs.sampling.traits
@@ -86,14 +87,14 @@ def _wider_window(loader: PlannedLoader[Any]) -> tuple[str, LookaheadWindow] | N
         return None
     later_bytes = None if choice.packing is None else choice.bytes_per_frame
     if options.lookahead is not None:
-        words = f"No lookahead={options.lookahead}, so that memory_budget decides"
-        return words, window_of(lookahead=None, later_bytes=later_bytes)
+        advice = f"No lookahead={options.lookahead}, so that memory_budget decides"
+        return advice, window_of(lookahead=None, later_bytes=later_bytes)
     if choice.hold in ("rgb", "yuv420") and not options.decoder().keeps_on_device:
         hold = "auto" if choice.hold == "rgb" else "packed_yuv420"
-        words = f'hold="{hold}", so that frames wait packed'
-        return words, window_of(later_bytes=choice.bytes_per_frame // _PACKED_RATIO)
+        advice = f'hold="{hold}", so that frames wait packed'
+        return advice, window_of(later_bytes=choice.bytes_per_frame // _PACKED_RATIO)
     if _can_store(loader):
         return None
     budget = parse_bytes(options.memory_budget)
-    words = f"Twice the memory_budget, {options.memory_budget}"
-    return words, window_of(memory_budget=2 * budget, later_bytes=later_bytes)
+    advice = f"Twice the memory_budget, {options.memory_budget}"
+    return advice, window_of(memory_budget=2 * budget, later_bytes=later_bytes)

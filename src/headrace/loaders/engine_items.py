@@ -1,4 +1,4 @@
-"""Items of a loader's engine: a decode job on its way, and packed frames for a batch."""
+"""Tasks of a loader's engine: decode a GOP job, or unpack frames of a batch."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,62 +10,62 @@ from headrace.runtime.fork_safety import ForkSafeLock
 
 
 @dataclass(kw_only=True, eq=False)
-class Decoding:
-    """A decode job on its way, and the packed frames that it left."""
+class DecodeTask:
+    """A decode job and its packed frames, which live until the last one is delivered."""
 
     job: GopJob
     packing: Packing | None
     """Codec of the frames of later batches; None: they wait as pixels."""
     permits: int
-    """Bytes that were reserved for its frames."""
+    """Bytes reserved for its frames."""
     packed: dict[int, bytes] = field(default_factory=dict)
-    """View id → its packed pixels, of frames that later batches need."""
+    """View id → packed pixels, for frames that later batches need."""
     is_done: bool = False
-    _waiting: dict["Unpacking", list["Packed"]] = field(default_factory=dict)
+    _deferred: dict["UnpackTask", list["PackedFrame"]] = field(default_factory=dict)
     _lock: ForkSafeLock = field(default_factory=ForkSafeLock)
 
-    def finish(self) -> dict["Unpacking", list["Packed"]]:
-        """Note that it is done; return the frames that waited for it, and forget them.
+    def finish(self) -> dict["UnpackTask", list["PackedFrame"]]:
+        """Mark the job as done; remove and return the frames that were deferred.
 
-        It lives until its last frame is delivered: it must not keep the batches of others.
+        The job outlives their batches, so it must not reference them.
         """
         with self._lock:
             self.is_done = True
-            waiting, self._waiting = self._waiting, {}
-            return waiting
+            deferred, self._deferred = self._deferred, {}
+            return deferred
 
-    def defer(self, unpacking: "Unpacking", packed: "Packed") -> bool:
-        """Let a frame wait for it unless it is done; return whether the frame waits."""
+    def defer(self, task: "UnpackTask", frame: "PackedFrame") -> bool:
+        """Defer a frame until the job is done; return False if it is done already."""
         with self._lock:
             if not self.is_done:
-                self._waiting.setdefault(unpacking, []).append(packed)
+                self._deferred.setdefault(task, []).append(frame)
             return not self.is_done
 
 
 @dataclass(frozen=True, kw_only=True)
-class Packed:
+class PackedFrame:
     """One packed frame."""
 
     frame: int
     """View id."""
-    source: Decoding | None
-    """The job that decodes it; without a job it is on the disk."""
-    after: Decoding | None
-    """The job that has to be done before it is there; None: it is there."""
+    source: DecodeTask | None
+    """Job that decodes it; None: it is on the disk."""
+    after: DecodeTask | None
+    """Job that must be done before the frame can be unpacked; None: it can be now."""
 
-    def waits(self, unpacking: "Unpacking") -> bool:
-        """Return whether it is not there yet; then its job unpacks it when it is done."""
-        return self.after is not None and self.after.defer(unpacking, self)
+    def defer(self, task: "UnpackTask") -> bool:
+        """Leave the frame to its job's thread if the job is not done; return whether it is left."""
+        return self.after is not None and self.after.defer(task, self)
 
 
 @dataclass(kw_only=True, eq=False)
-class Unpacking:
-    """Frames of a batch that are packed, in memory or on the disk."""
+class UnpackTask:
+    """Packed frames of a batch, in memory or on the disk."""
 
-    frames: list[Packed]
+    frames: list[PackedFrame]
     rows: dict[int, int]
-    """View id → its row in the batch; without frames that are found to be in no row."""
+    """View id → its row in the batch, for frames that are written there."""
     pixels: Any
     """[rows, H, W, 3]: memory of the batch."""
     decoded: Decoded = field(default_factory=Decoded)
-    """Frames that the disk lost, decoded again."""
+    """Frames that were missing on the disk, decoded again."""

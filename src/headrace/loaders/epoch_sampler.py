@@ -1,4 +1,4 @@
-"""EpochSampler: frame ids of one epoch a pass, for a stock DataLoader over a FrameDataset."""
+"""EpochSampler: frame ids for a stock DataLoader over a FrameDataset; each pass is one epoch."""
 
 import zlib
 from collections.abc import Iterator
@@ -30,14 +30,14 @@ _CHUNK_SLOTS = 1024
 
 @answers_names
 class EpochSampler(data.Sampler[int]):
-    """This rank's frame ids, in the order of `sampling`; each pass is one epoch.
+    """Frame ids of this rank, in the order of `sampling`; each pass is one epoch.
 
         sampler = EpochSampler(frames, ShuffledFrames(seed=0))
         for batch in DataLoader(frames, batch_size=128, sampler=sampler, num_workers=2): ...
 
-    The next epoch follows a pass even if the pass ended early: a sampler cannot know how much a
-    DataLoader has prefetched. Each pass sets the epoch of the dataset. In each step, all ranks
-    together have the same frames, for any number of ranks.
+    A pass that ends early is followed by the next epoch, because a sampler cannot know how much a
+    DataLoader has prefetched. Each pass sets the epoch of the dataset. The frames of a step, over
+    all ranks, are the same for any number of ranks.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class EpochSampler(data.Sampler[int]):
         drop_last: bool = False,
         batch_size: int | None = None,
     ) -> None:
-        """Draw nothing yet.
+        """Check that `sampling` suits the frames.
 
         Args:
             frames: Dataset or population to sample from.
@@ -60,18 +60,18 @@ class EpochSampler(data.Sampler[int]):
             num_replicas: Processes that share an epoch; None as for `rank`.
             drop_last: Drop slots that do not divide evenly among ranks, instead of repeating the
                 first ones.
-            batch_size: Batch size of the DataLoader; only `Bursts` needs it, so that no batch holds
-                two frames of a burst.
+            batch_size: Batch size of the DataLoader. Only `Bursts` needs it, to keep the frames of
+                a burst out of one batch.
 
         Raises:
-            ConfigError: `frames` has another type, `sampling` samples clips, or does not suit
-                these videos or batches; or the rank is out of range.
+            ConfigError: `frames` has another type, `sampling` samples clips or does not suit these
+                videos or batches, or the rank is out of range.
         """
         check_integers(1, batch_size=batch_size)
         if not isinstance(frames, FrameDataset | Population):
             raise ConfigError(
                 f"EpochSampler needs a FrameDataset or a Population, got "
-                f"{type(frames).__name__}; FrameLoader takes a Manifest or a list of videos"
+                f"{type(frames).__name__}; for a Manifest or a list of videos use FrameLoader"
             )
         self._frames = frames if isinstance(frames, FrameDataset) else None
         self._shard = shard_of(rank, num_replicas, drop_last=drop_last)
@@ -100,7 +100,7 @@ class EpochSampler(data.Sampler[int]):
         self._yielded = 0
 
     def __len__(self) -> int:
-        """Number of this rank's frames in a whole epoch; the same for every rank."""
+        """Number of frames of a rank in a whole epoch; the same for every rank."""
         return self._shard.count(len(self._order(0)))
 
     def __iter__(self) -> Iterator[int]:
@@ -122,11 +122,11 @@ class EpochSampler(data.Sampler[int]):
 
     @property
     def epoch(self) -> int:
-        """The epoch that the next pass yields, or the rest of it."""
+        """Epoch of the next pass."""
         return self._start.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Make `epoch` that of the next pass; a loaded position in it is kept."""
+        """Set the epoch of the next pass; a loaded position in that epoch is kept."""
         check_integers(0, epoch=epoch)
         if epoch != self._start.epoch:
             self._go_to(Position(epoch=epoch))
@@ -135,8 +135,8 @@ class EpochSampler(data.Sampler[int]):
         """Return the position: a few integers, valid for any number of ranks and workers.
 
         Args:
-            taken: Samples that this rank's loop has taken in this pass. None means all that were
-                yielded, which is right without workers; with workers the DataLoader is ahead.
+            taken: Samples that this rank's training loop has consumed in this pass. None: all that
+                were yielded. With workers, pass the number: the DataLoader is ahead of the loop.
 
         Raises:
             ConfigError: `taken` is out of range.
@@ -147,7 +147,9 @@ class EpochSampler(data.Sampler[int]):
         count = self._shard.count(length, start.offset)
         taken = self._yielded if taken is None else taken
         if not 0 <= taken <= count:
-            raise ConfigError(f"{taken} samples cannot be taken from a pass of {count}")
+            raise ConfigError(
+                f"taken must be from 0 to {count}, the samples of a pass, got {taken}"
+            )
         is_done = taken == count
         return {
             "version": STATE_VERSION,
@@ -173,7 +175,7 @@ class EpochSampler(data.Sampler[int]):
         return self._sampling.order(self._population, epoch)
 
     def _identity(self) -> dict[str, int]:
-        """Return the entries of a state that must match; the checksum covers sampling and seed."""
+        """Return the state entries that must match; the checksum includes sampling and seed."""
         return {
             "videos": self._population.num_videos,
             "frames": self._population.num_frames,

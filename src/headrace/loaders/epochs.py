@@ -1,4 +1,4 @@
-"""Epochs: the steps of one rank, epoch after epoch, as frame ids; and what all ranks agree on."""
+"""Epochs: the steps of one rank as frame ids, and the checks that ranks agree."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,51 +23,51 @@ from headrace.units import check_counts, check_integers
 
 
 def shard_of(rank: int | None, num_replicas: int | None, *, drop_last: bool) -> Shard:
-    """Return this process's share: as given, else that of torch.distributed, else the whole epoch.
+    """Return this process's shard: by the arguments, or by torch.distributed, or the whole epoch.
 
     Raises:
-        ConfigError: only one of `rank` and `num_replicas` is given, or they do not fit.
+        ConfigError: only one of `rank` and `num_replicas` is given, or the rank is out of range.
     """
     if (rank is None) != (num_replicas is None):
         raise ConfigError(
-            f"rank and num_replicas go together, got {rank} and {num_replicas}; "
-            "leave out both to use those of torch.distributed"
+            f"give both rank and num_replicas or neither, got {rank} and {num_replicas}; without "
+            "them, torch.distributed is used"
         )
     if rank is None or num_replicas is None:
-        rank = distributed.get_rank() if _is_one_of_many() else 0
-        num_replicas = distributed.get_world_size() if _is_one_of_many() else 1
+        rank = distributed.get_rank() if _is_distributed() else 0
+        num_replicas = distributed.get_world_size() if _is_distributed() else 1
     return Shard(rank=rank, ranks=num_replicas, remainder="drop" if drop_last else "repeat")
 
 
 @dataclass
 class Opened:
-    """Checksum and count of the media that a rank opened, for comparison among ranks."""
+    """Checksum and skipped count of the media that a rank opened, compared among ranks."""
 
     checksum: int = 0
-    """Checksum of what this rank samples from."""
+    """Checksum of the media that this rank samples."""
     skipped: int = 0
     """Number of files or clips that this rank skipped."""
 
 
 @contextmanager
 def agreement(is_needed: bool) -> Iterator[Opened]:
-    """Make the loaders of all ranks of torch.distributed inside, from the same files.
+    """Check, after the block, that all ranks of torch.distributed opened the same media.
 
-    Ranks with different files have different numbers of steps, and the first to end, or a rank
-    without a loader, would keep the others waiting. Every rank must enter, even if its loader
-    fails: the others then fail, too. The caller writes what it opened into the yielded value.
+    Ranks with different files have different numbers of steps: the others would wait for the first
+    rank to end, or for a rank without a loader. Every rank must enter the block, even if its loader
+    fails; the others then fail too. The caller sets the fields of the yielded value.
 
     Args:
-        is_needed: Whether ranks may differ, as bad media is skipped.
+        is_needed: Whether ranks may differ, because bad media is skipped.
 
     Raises:
-        ConfigError: on every rank, if ranks differ or another rank failed. The rank that failed
+        ConfigError: on every rank, if ranks differ or another rank failed. A rank that failed
             raises its own error.
     """
     local = Opened()
     try:
         yield local
-    except Exception:  # any error: the other ranks wait for this one
+    except Exception:  # any error: the other ranks are waiting
         if is_needed:
             _gather(local, has_failed=True)
         raise
@@ -75,7 +75,7 @@ def agreement(is_needed: bool) -> Iterator[Opened]:
     failed = [f"rank {rank}" for rank, (has_failed, *_) in enumerate(of_ranks) if has_failed]
     if failed:
         raise ConfigError(
-            f"{', '.join(failed)} could not make a loader, and the other ranks would wait for "
+            f"{', '.join(failed)} failed to create a loader, and the other ranks would wait for "
             "it; see its error"
         )
     if any(values != of_ranks[0] for values in of_ranks):
@@ -83,25 +83,25 @@ def agreement(is_needed: bool) -> Iterator[Opened]:
             f"rank {rank}: {skipped}" for rank, (*_, skipped) in enumerate(of_ranks)
         )
         raise ConfigError(
-            "ranks opened different files, so they would have different steps; skipped by "
-            f"{skipped_by_rank}; see `skipped_videos` of each, and make the same files "
+            "ranks opened different files, and would have different numbers of steps; skipped by "
+            f"{skipped_by_rank}; see `skipped_videos` of each rank, and make the same files "
             "readable on all ranks"
         )
 
 
 def _gather(local: Opened, *, has_failed: bool) -> list[list[int]]:
     """Return [has failed, checksum, skipped] of every rank; an empty list for a single process."""
-    if not _is_one_of_many():
+    if not _is_distributed():
         return []
     device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
     values = [int(has_failed), local.checksum, local.skipped]
-    own = torch.tensor(values, dtype=torch.int64, device=device)
-    of_ranks = [torch.zeros_like(own) for _ in range(distributed.get_world_size())]
-    distributed.all_gather(of_ranks, own)
-    return [tensor.tolist() for tensor in of_ranks]
+    tensor = torch.tensor(values, dtype=torch.int64, device=device)
+    of_ranks = [torch.zeros_like(tensor) for _ in range(distributed.get_world_size())]
+    distributed.all_gather(of_ranks, tensor)
+    return [of_rank.tolist() for of_rank in of_ranks]
 
 
-def _is_one_of_many() -> bool:
+def _is_distributed() -> bool:
     return distributed.is_available() and distributed.is_initialized()
 
 
@@ -110,11 +110,11 @@ _LARGEST = 2**63 - 1
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Position:
-    """Position of training; with the seed, all that resuming needs."""
+    """Position in training; resuming needs nothing else, except the seed."""
 
     epoch: int = 0
     offset: int = 0
-    """Offset in the epoch: slots that all ranks together have delivered, or steps of cameras."""
+    """Offset in the epoch: slots delivered by all ranks together, or steps of a camera loader."""
 
     @classmethod
     def from_state(cls, state: dict[str, int], offset_key: str) -> "Position":
@@ -122,16 +122,16 @@ class Position:
 
         Args:
             state: The saved state.
-            offset_key: Its key of the offset: "slot" or "step".
+            offset_key: Key of the offset: "slot" or "step".
 
         Raises:
-            ConfigError: a key is missing, or its value is no integer >= 0.
+            ConfigError: a key is missing, or its value is not an integer >= 0.
         """
         for name in ("epoch", offset_key):
             if name not in state:
                 raise ConfigError(
-                    f"a state says epoch and {offset_key}, this one only {', '.join(state)}; "
-                    f"{name} must be an integer >= 0, got none"
+                    f"a state must have epoch and {offset_key}, integers >= 0, got only "
+                    f"{', '.join(state)}"
                 )
             check_counts(0, _LARGEST, **{name: state[name]})
         return cls(epoch=state["epoch"], offset=state[offset_key])
@@ -142,7 +142,7 @@ STATE_VERSION: Final = 1
 
 
 def check_state_version(state: Mapping[str, Any]) -> None:
-    """Check that this headrace reads a state.
+    """Check that this version of headrace can read a state.
 
     Raises:
         ConfigError: the state has another version.
@@ -161,15 +161,13 @@ def check_identity(state: dict[str, int], identity: dict[str, int], needed: str)
     Args:
         state: The saved state.
         identity: Identity of the loader that resumes.
-        needed: What must be the same to resume, for the message.
+        needed: Arguments that must be the same to resume, for the message.
 
     Raises:
-        ConfigError: entries differ (names all of them), it has another version, or it is no state.
+        ConfigError: entries differ (all are named), or it has another version, or is not a state.
     """
     if not isinstance(state, Mapping):
-        raise ConfigError(
-            f"a state is a dict, as state_dict() gives it, got {type(state).__name__}"
-        )
+        raise ConfigError(f"a state must be a dict from state_dict(), got {type(state).__name__}")
     check_state_version(state)
     if any(state.get(name) != value for name, value in identity.items()):
         counts = {name: value for name, value in identity.items() if name != "checksum"}
@@ -182,14 +180,13 @@ def check_identity(state: dict[str, int], identity: dict[str, int], needed: str)
             f"{', '.join(counts)} are the same, but the files, their order or the sampling differ"
         )
         raise ConfigError(
-            f"this state does not belong to this loader: {differences}; resume with the "
-            f"same {needed}"
+            f"the state is of another loader: {differences}; resume with the same {needed}"
         )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RankBatch:
-    """Requests of one batch of one rank."""
+    """Requests of one batch on one rank."""
 
     epoch: int
     slots: NDArray[np.int64]
@@ -197,35 +194,35 @@ class RankBatch:
     frames: NDArray[np.int64]
     """int64 [N], or [N, T] of clips: frame ids."""
     drawn: NDArray[np.int64]
-    """int64 [N]: slot that each sample was drawn for: its own, except for substitutes."""
+    """int64 [N]: slot whose sample each slot delivers: itself, or its substitute's."""
     is_repeated: NDArray[np.bool_]
-    """bool [N]: the slot was delivered before in this epoch."""
+    """bool [N]: whether the slot was delivered before in this epoch."""
     after: Position
-    """Position when every rank has delivered this step."""
+    """Position after every rank has delivered this step."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StepSamples:
-    """Pixels of one step, and their frames."""
+    """Decoded samples of one step."""
 
-    step: RankBatch
+    requests: RankBatch
     frames: NDArray[np.int64]
-    """int64 [N], or [N, T]: frame ids, those of the step except for substitutes of bad samples."""
+    """int64 [N], or [N, T]: frame ids, as requested except for substitutes of bad samples."""
     drawn: NDArray[np.int64]
-    """int64 [N]: slot that each sample was drawn for: its own, except for substitutes."""
+    """int64 [N]: slot whose sample each slot delivers: itself, or its substitute's."""
     pixels: Any
-    """uint8 (or uint16) [N, H, W, 3], or [N, T, H, W, 3], in the memory of the run; owned by the
-    caller. Black where lost."""
+    """uint8 (or uint16) [N, H, W, 3], or [N, T, H, W, 3], in memory of the run; owned by the
+    caller. Lost frames are black."""
     is_concealed: NDArray[np.bool_]
-    """bool [N], or [N, T]: the frame is damaged and concealed by FFmpeg."""
+    """bool [N], or [N, T]: whether the frame is damaged and concealed by FFmpeg."""
     is_lost: NDArray[np.bool_]
-    """bool [N], or [N, T]: the frame is bad, and the sample is delivered without it; only with
-    `on_error="mask"`."""
+    """bool [N], or [N, T]: whether the frame is bad and the sample is delivered without it; only
+    with `on_error="mask"`."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Epochs:
-    """The steps of one rank. Every rank has as many steps, of the same size."""
+    """Steps of one rank. All ranks have equally many steps, of equal size."""
 
     sampling: Sampler
     population: Population
@@ -235,7 +232,7 @@ class Epochs:
     shard: Shard
     drop_last: bool
     replaces_bad: bool = True
-    """Whether a sample with a known bad frame is replaced by another one."""
+    """Whether a sample with a known bad frame is replaced by a substitute."""
 
     def __post_init__(self) -> None:
         check_integers(1, batch_size=self.batch_size)
@@ -243,7 +240,7 @@ class Epochs:
 
     @property
     def largest_step(self) -> int:
-        """Samples of the largest batch; below `batch_size` if an epoch has fewer."""
+        """Samples of the largest batch: `batch_size`, or the rank's whole epoch if it has fewer."""
         return min(self.batch_size, self.shard.count(len(self.order(0))))
 
     def num_steps(self, slot: int = 0) -> int:
@@ -257,15 +254,15 @@ class Epochs:
         if self.drop_last and self.batch_size > share:
             fewer = f"a batch_size of at most {share}" if share else "fewer ranks"
             raise ConfigError(
-                f"a batch of {self.batch_size} on each of {self.shard.ranks} ranks is more than "
-                f"the {length} samples of an epoch, and drop_last leaves out smaller ones, so that "
-                f"none is left; ask for {fewer}, or leave out drop_last"
+                f"an epoch has {length} samples, less than a batch of {self.batch_size} on each of "
+                f"{self.shard.ranks} ranks, and drop_last drops smaller batches; choose {fewer}, "
+                "or leave out drop_last"
             )
         samples = self.shard.count(length, slot)
         return samples // self.batch_size if self.drop_last else -(-samples // self.batch_size)
 
     def steps(self, start: Position, stop_epoch: int | None = None) -> Iterator[RankBatch]:
-        """Yield every step from `start` up to, without, `stop_epoch`, or without end."""
+        """Yield every step from `start` to `stop_epoch`, exclusive; None: without end."""
         slot = start.offset
         epochs = count(start.epoch) if stop_epoch is None else range(start.epoch, stop_epoch)
         for epoch in epochs:
@@ -276,15 +273,15 @@ class Epochs:
 
     @cached_property
     def order(self) -> Callable[[int], EpochOrder]:
-        """Returns the order of an epoch; the last four are cached."""
+        """Function that returns the order of an epoch; the last four are cached."""
         return lru_cache(maxsize=4)(partial(self.sampling.order, self.population))
 
     def samples(
         self, epoch: int, slots: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the frame ids of `slots`, and the slot that each sample was drawn for.
+        """Return the frame ids of `slots`, and the slot whose sample each of them delivers.
 
-        They are int64 [n] or [n, T], and int64 [n]. Bad samples are replaced by substitutes.
+        int64 [n] or [n, T], and int64 [n]. Bad samples are replaced by substitutes.
 
         Raises:
             ConfigError: all substitutes of a slot are bad.
@@ -301,8 +298,8 @@ class Epochs:
             drawn[bad] = substitutes(len(order), slots[bad], attempt, seed=self.seed, epoch=epoch)
             frames[bad] = order.at(drawn[bad])
         raise ConfigError(
-            f"{len(self.quarantine)} of {self.population.num_frames} frames are bad, so nearly all "
-            "samples are; look at the quarantine list, and leave those videos out"
+            f"{len(self.quarantine)} of {self.population.num_frames} frames are bad, and so are "
+            "nearly all samples; see the quarantine list, and leave out bad videos"
         )
 
     def _step(self, epoch: int, skip: int, step: int, *, is_last: bool) -> RankBatch:

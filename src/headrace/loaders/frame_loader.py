@@ -1,4 +1,4 @@
-"""PlannedLoader, FrameLoader and ClipLoader: batches of sampled frames, decoded by a plan."""
+"""PlannedLoader, FrameLoader and ClipLoader: batches of sampled frames with planned decoding."""
 
 import zlib
 from abc import abstractmethod
@@ -35,39 +35,40 @@ from headrace.units import parse_bytes
 from headrace.video.frame_loss import FrameLoss
 
 MAX_OPEN_FILES: Final = 128
-"""Files that stay open at most, whatever the budget."""
+"""Max files that stay open, for any budget."""
 _SHARE: Final = 16
-"""Open files take up to a sixteenth of the budget, on top of it."""
+"""Memory budget ÷ memory of open files, which comes on top of the budget."""
 _OPEN_FILE_BYTES: Final = 750_000
-"""Bytes, measured: a container and a scaler of 720p H.264 in MP4 that wait for their next job."""
+"""Bytes of an idle container and scaler, measured: 720p H.264 in MP4."""
 
 
 def max_open_files(memory_budget: int) -> int:
-    """Return how many files may stay open beside a budget of bytes: 1 to 128."""
+    """Return the max number of files that stay open with a budget in bytes: 1 to 128."""
     return max(1, min(MAX_OPEN_FILES, memory_budget // _SHARE // _OPEN_FILE_BYTES))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SampledFrom:
-    """Videos and the sampler of a loader."""
+    """Videos and sampler of a loader."""
 
     videos: VideoSet
     sampler: Sampler
-    """Adapted to these videos and batches."""
+    """Bound to these videos and batches."""
     gop_lengths: NDArray[np.int64]
-    """int64 [GOPs]: frames of each decoded GOP that may be sampled; GOPs without any are not in."""
+    """int64 [GOPs]: frames that may be sampled of each decoded GOP; GOPs without any are left
+    out."""
     skipped: tuple[MediaError, ...]
-    """Errors of what was given and cannot be sampled."""
+    """Errors of skipped videos, rows or clips."""
     views: FrameViews | None = None
-    """Views by video and by sample; None: one of each frame."""
+    """Views by video and sample; None: each frame has one view."""
     size: tuple[int, int] | None = None
-    """(height, width) of frames; None: that of the options, or else of the videos."""
+    """(height, width) of the frames; None: by the options, or the size of the videos."""
 
 
 class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
-    """Batches of frames that a sampler chooses and a plan decodes.
+    """Loader of frames that a sampler selects, with planned decoding.
 
-    A subclass opens the videos and makes the batches (`_batch`).
+    A subclass opens the media (`_open_set`) and creates the batches (`_batch`).
     """
 
     _OFFSET_KEY = "slot"
@@ -76,14 +77,14 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
     _options: PlannedOptions
 
     def __init__(self, options: PlannedOptions) -> None:
-        """Open what is sampled, and choose the look-ahead. Decodes nothing."""
+        """Open the media, and compute the lookahead window. Decodes nothing."""
         self._frames_delivered = self._samples_substituted = 0
         self._filled: LoaderStatistics | None = None
         super().__init__(options)
 
     @abstractmethod
     def _open_set(self, shard: Shard) -> SampledFrom:
-        """Open what is sampled; all ranks of `shard` open the same."""
+        """Open the media; all ranks of `shard` open the same."""
 
     def _open(self, shard: Shard) -> int:
         options, sampled = self._options, self._open_set(shard)
@@ -95,17 +96,17 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
         self._epochs = self._plan_epochs(sampled.sampler, shard)
         frame_bytes = options.shape(size, "rgb").frame_bytes(size)
         self._spill = self._open_spill()
-        self._choice = self._choose(sampled.gop_lengths, frame_bytes)
+        self._choice = self._hold_choice(sampled.gop_lengths, frame_bytes)
         return len(self._skipped)
 
     @property
     def lookahead(self) -> int:
-        """Frame requests that are planned together; more once frames wait packed."""
+        """Frame requests that are planned together; grows once frames wait packed."""
         return self._choice.window.lookahead
 
     @property
     def statistics(self) -> LoaderStatistics:
-        """Counts since the loader was made."""
+        """Counts since the loader was created."""
         running = self._running
         return LoaderStatistics(
             **self._decode_statistics(),
@@ -121,12 +122,12 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
 
     @property
     def decode_counters(self) -> DecodeCounters:
-        """Counts of decoding since the loader was made."""
+        """Decode counters since the loader was created."""
         return self._totals.decode_counters
 
     @property
     def skipped_videos(self) -> tuple[MediaError, ...]:
-        """Errors of skipped videos, rows and clips; each names its file."""
+        """Errors of skipped videos, rows and clips; each names the file."""
         return self._skipped
 
     @property
@@ -146,10 +147,10 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
             drop_last=options.drop_last,
             replaces_bad=not options.masks_bad,
         )
-        epochs.num_steps()  # refuses a batch larger than an epoch, with drop_last
+        epochs.num_steps()  # raises if drop_last leaves no batch
         return epochs
 
-    def _choose(self, gop_lengths: NDArray[np.int64], frame_bytes: int) -> HoldChoice:
+    def _hold_choice(self, gop_lengths: NDArray[np.int64], frame_bytes: int) -> HoldChoice:
         options, traits = self._options, self._epochs.sampling.traits
         sample_frames, lookahead = traits.num_frames or 1, options.lookahead
         if lookahead is not None and lookahead >= 1:
@@ -184,18 +185,18 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
         store = options.open_spill(is_augmented=views.is_augmented)
         if store is None:
             return None
-        framings = [views.framing(video, 0) for video in range(len(self._videos.indexes))]
+        geometries = [views.geometry(video, 0) for video in range(len(self._videos.indexes))]
         return Spill(
             store=store,
             videos=self._videos,
-            shapes=[self._shape if framing is None else framing.shape for framing in framings],
+            shapes=[geometry.shape if geometry else self._shape for geometry in geometries],
             decoding=options.decoder(),
         )
 
     def _begin(self, start: Position) -> Running[StepSamples]:
         options, scheduler = self._options, self._scheduler
         decoding, max_open = options.decoder(), max_open_files(parse_bytes(options.memory_budget))
-        if scheduler is not None:  # its decoders have a file open on each device
+        if scheduler is not None:  # its decoders open a file per device
             max_open = max(1, max_open // scheduler.num_devices)
         decoder = JobDecoder(
             views=self._frame_views,
@@ -215,15 +216,15 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
         return self._epochs.sampling.traits.is_random
 
     def _after(self, step: StepSamples) -> Position:
-        return step.step.after
+        return step.requests.after
 
     def _count(self, step: StepSamples, frames: int) -> None:
-        """Count the frames that a step delivers, and its substitutes."""
+        """Count the delivered frames and the substitutes of a step."""
         self._frames_delivered += frames
         if not (self._filled or self._choice.is_open or self._frames_delivered < self.lookahead):
             self._filled = self.statistics
         if len(self._epochs.quarantine):
-            planned = self._epochs.order(step.step.epoch).at(step.step.slots)
+            planned = self._epochs.order(step.requests.epoch).at(step.requests.slots)
             differs = (step.frames != planned).reshape(len(planned), -1).any(1)
             self._samples_substituted += int(differs.sum())
 
@@ -241,14 +242,14 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
             "seed": self._epochs.seed,
             "videos": len(self._videos.indexes),
             "frames": self._videos.population.num_frames,
-            # Sampling and seed are in the checksum too.
+            # The checksum includes sampling and seed.
             "checksum": zlib.crc32(sampling, self._videos.checksum),
         }
 
 
 @dataclass(frozen=True, kw_only=True)
 class VideoOptions(PlannedOptions):
-    """Options of a loader of frames or clips of videos.
+    """Options of a loader of frames or clips.
 
     Args:
         videos: Paths of the videos; or a `Manifest`, whose rows are sampled like videos, and whose
@@ -291,20 +292,20 @@ class FrameLoader(PlannedLoader[Batch]):
                 for batch in loader:
                     train(batch.frames)
 
-    The sampler alone decides which frames a batch holds: batches are the same, bit for bit, with
-    any memory budget, lookahead and number of threads. In each step, all ranks together deliver the
-    same frames, for any number of ranks.
+    The sampler alone decides which frames a batch has: batches are the same, bit for bit, with any
+    memory budget, lookahead and number of threads. The frames of a step, over all ranks, are the
+    same for any number of ranks.
 
     Threads start with the first batch, stay for the next epoch, and end with `close`, with the
-    `with` block, or with the loader. One thread may use a loader at a time. A state may be loaded
-    with another number of threads or ranks, another budget, batch size and lookahead.
+    `with` block, or with the loader. Only one thread may use a loader at a time. A state may be
+    loaded with another number of threads or ranks, budget, batch size and lookahead.
 
-    Arguments are the fields of `FrameLoaderOptions`, inherited ones included; `help` lists them.
+    Arguments are the fields of `FrameLoaderOptions`, including inherited ones; `help` lists them.
 
     Raises:
         ConfigError: an argument is out of range, the budget does not hold three batches, the
-            videos or the batches do not suit the sampling, or videos have different sizes and
-            `size` is None; or ranks under torch.distributed skip different videos.
+            sampling does not suit the videos or batches, videos have different sizes and `size` is
+            None, or ranks of torch.distributed skip different videos.
         BackendError: the device is missing.
         OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
     """
@@ -312,18 +313,18 @@ class FrameLoader(PlannedLoader[Batch]):
     _options: VideoOptions
     _SAMPLES: ClassVar[SampleKind] = "single frames"
     _INSTEAD: ClassVar[str] = (
-        "give it to ClipLoader, as clips=, or take one of frames, such as ShuffledFrames()"
+        "pass it to ClipLoader as clips=, or use a sampler of frames, such as ShuffledFrames()"
     )
 
     @takes(FrameLoaderOptions)
     def __init__(self, options: FrameLoaderOptions) -> None:
-        """Open the index of every video; 1 ms for a known file. Decodes nothing yet."""
+        """Open the index of every video, in 1 ms if it was scanned before. Decodes nothing."""
         self._sampler = UniformFrames() if options.sampling is None else options.sampling
         super().__init__(options)
 
     @property
     def too_short(self) -> tuple[int, ...]:
-        """Indices of the videos, or rows, that `boundary="skip"` skips."""
+        """Indices of videos or rows that `boundary="skip"` skips."""
         short = self._epochs.order(0).too_short
         if self._sampled.rows is None:
             return tuple(self._videos.number[[*short]].tolist())
@@ -340,7 +341,9 @@ class FrameLoader(PlannedLoader[Batch]):
             ranks=shard.ranks,
         )
         sampled.videos.check_fit(options.fit)
-        context = sampled.use(seed=options.seed, batch_size=options.batch_size, ranks=shard.ranks)
+        context = sampled.sampler_context(
+            seed=options.seed, batch_size=options.batch_size, ranks=shard.ranks
+        )
         return SampledFrom(
             videos=sampled.videos,
             sampler=sampled.bind(self._sampler, context),
@@ -350,19 +353,19 @@ class FrameLoader(PlannedLoader[Batch]):
 
     def _batch(self, step: StepSamples) -> Batch:
         self._count(step, step.frames.size)
-        order = self._epochs.order(step.step.epoch)
+        order = self._epochs.order(step.requests.epoch)
         batch = Batch.of(
             self._sampled,
             step.frames,
-            self._collate.pictures(step.pixels),
+            self._collate.to_frames(step.pixels),
             is_concealed=step.is_concealed,
-            is_repeated=step.step.is_repeated,
+            is_repeated=step.requests.is_repeated,
             is_pad=np.zeros(step.frames.shape, np.bool_)
             if order.is_pad_at is None
             else order.is_pad_at(step.drawn),
             row=None if order.rows_at is None else order.rows_at(step.drawn),
         )
-        return self._collate.transformed(batch, self._seeds(step.step))
+        return self._collate.apply_transforms(batch, self._seeds(step.requests))
 
 
 class ClipLoader(FrameLoader):
@@ -371,19 +374,19 @@ class ClipLoader(FrameLoader):
         with ClipLoader(videos, clips=RandomClips(num_frames=16, stride=2)) as loader:
             for batch in loader: ...
 
-    An epoch of `RandomClips` takes each video once, an epoch of `UniformClips` each clip once.
-    Arguments are the fields of `ClipLoaderOptions`, inherited ones included.
+    An epoch of `RandomClips` has one clip of each video, an epoch of `UniformClips` each clip once.
+    Arguments are the fields of `ClipLoaderOptions`, including inherited ones; `help` lists them.
     """
 
     _SAMPLES = "clips"
     _INSTEAD = (
-        "give it to FrameLoader, as sampling=, or take one of clips, such as "
+        "pass it to FrameLoader as sampling=, or use a sampler of clips, such as "
         "RandomClips(num_frames=16)"
     )
 
     @takes(ClipLoaderOptions)
     def __init__(self, options: ClipLoaderOptions) -> None:
-        """Open the index of every video; 1 ms for a known file. Decodes nothing yet."""
+        """Open the index of every video, in 1 ms if it was scanned before. Decodes nothing."""
         default = RandomClips(num_frames=16, stride=2)
         self._sampler = default if options.clips is None else options.clips
         PlannedLoader.__init__(self, options)

@@ -1,4 +1,4 @@
-"""FrameMemory and BatchMemory: memory for the frames and batches of a run, on CPU or device."""
+"""FrameMemory and BatchMemory: memory of the frames and batches of a run, on CPU or device."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -19,38 +19,38 @@ from headrace.runtime.synchronization import CapacityLimiter
 from headrace.video.frame_format import FrameFormat, PixelType
 
 _FRAMES_AT_ONCE = 64
-"""Frames of a slab, the unit in which memory is mapped."""
+"""Frames in a slab, the unit of memory mapping."""
 _BATCHES = 2
-"""Batches that the budget reserves: the caller's and the next one."""
+"""Batches reserved in the budget: the caller's and the next one."""
 
 
 class BatchMemory:
     """Memory of batches: arrays on the CPU, or tensors on the device that decodes. Thread-safe.
 
-    All work on the tensors runs on the device's default CUDA stream, which is that of the decoding
-    threads. The thread that takes batches may use another stream, which waits for it. PyTorch pools
-    the memory of freed tensors itself.
+    The decoding threads work on the tensors on the device's default CUDA stream. The iterating
+    thread may use another stream, which waits for the default one. PyTorch itself pools the memory
+    of freed tensors.
     """
 
     def __init__(self, decoding: DecoderConfig, max_reused: int) -> None:
-        """Allocate nothing yet; the memory of up to `max_reused` batches of arrays is reused."""
+        """Allocate nothing yet. The memory of up to `max_reused` batches of arrays is reused."""
         self.device = device_of(decoding) if decoding.keeps_on_device else None
         """Device of the tensors; None for arrays."""
         self.is_cuda = self.device is not None and torch.device(self.device).type == "cuda"
         self._arrays = BatchBufferPool(max_reused)
 
     def take(self, shape: tuple[int, ...], dtype: PixelType = "uint8") -> Any:
-        """Return memory of `shape`, of any content; tensors are uint8.
+        """Return uninitialized memory of `shape`; tensors are uint8.
 
         Raises:
-            BackendError: the device has no memory left.
+            BackendError: the device is out of memory.
         """
         if self.device is not None:
             return device_memory(shape, self.device)
         return self._arrays.acquire(shape, dtype)
 
     def black(self, size: tuple[int, int]) -> Any:
-        """Return a black frame, uint8 [height, width, 3], in memory of its own. Raises likewise."""
+        """Return a black frame, uint8 [height, width, 3], in its own memory; raises as `take`."""
         if self.device is not None:
             return device_memory((*size, 3), self.device).zero_()
         return mmap_zeros((*size, 3)) if all(size) else np.zeros((*size, 3), np.uint8)
@@ -65,113 +65,114 @@ class BatchMemory:
             return
         current.wait_stream(default)
         for tensor in [frames] if isinstance(frames, torch.Tensor) else chain(*frames):
-            # Otherwise PyTorch reuses its memory before this stream has read it.
+            # Otherwise PyTorch could reuse the memory before this stream has read it.
             tensor.record_stream(current)
 
     def close(self) -> None:
-        """Free unused memory, and the rest when the batches are freed."""
+        """Free unused memory now; the rest is freed with the batches."""
         self._arrays.close()
 
 
 class BatchRoom:
-    """Room for batches that are filled ahead: reserved for the next one, acquired for later ones.
+    """Permits for batches that are filled ahead.
 
-    One thread acquires, in the order of the batches, and another delivers them.
+    The memory of the next batch is reserved in the budget; later batches need permits. One thread
+    acquires them, in the order of the batches, and another thread delivers the batches.
     """
 
-    def __init__(self, room: CapacityLimiter) -> None:
-        """Acquire nothing yet."""
-        self._room = room
+    def __init__(self, limiter: CapacityLimiter) -> None:
+        self._limiter = limiter
         self._num_delivered = 0
         self._acquired: dict[int, int] = {}
+        """Number of a batch → its permits, in bytes."""
         self._lock = ForkSafeLock()
 
     def is_next(self, number: int) -> bool:
-        """Return whether a batch is the next to deliver, or was delivered."""
+        """Return whether a batch is the next to be delivered, or was delivered."""
         return self._num_delivered >= number
 
     def acquire(self, number: int, num_bytes: int) -> None:
-        """Wait until there is room for a batch, or it is the next one."""
-        permits = min(num_bytes, self._room.capacity)
-        acquired = self._room.acquire(permits, partial(self.is_next, number), if_urgent=0)
+        """Wait for the permits of a batch; the next batch needs none."""
+        permits = min(num_bytes, self._limiter.capacity)
+        acquired = self._limiter.acquire(permits, partial(self.is_next, number), if_urgent=0)
         with self._lock:
             self._acquired[number] = acquired
             self._release_next()
 
     def deliver(self) -> None:
-        """Count the next batch as delivered: the memory of the one after it is reserved now."""
+        """Count the next batch as delivered, and release the permits of the batch after it."""
         with self._lock:
             self._num_delivered += 1
             self._release_next()
 
     def _release_next(self) -> None:
-        self._room.release(self._acquired.pop(self._num_delivered, 0))
+        self._limiter.release(self._acquired.pop(self._num_delivered, 0))
 
 
-def start_of(pixels: Any, shape: FrameFormat) -> Any:
-    """Return the start of each frame's memory, [..., H, W, 3], as a format that needs less of it.
+def view_as_format(pixels: Any, shape: FrameFormat) -> Any:
+    """View the start of each frame's memory, [..., H, W, 3], as a format that needs less memory.
 
-    The dtype is that of the format.
+    Shape and dtype are the format's.
     """
     assert shape.size is not None
-    wanted = shape.array_shape(shape.size)
-    if pixels.shape == wanted:
+    frame_shape = shape.array_shape(shape.size)
+    if pixels.shape == frame_shape:
         return pixels
-    several = pixels.shape[:-3]
-    flat = pixels.reshape(*several, -1)[..., : shape.frame_bytes(shape.size) // pixels.itemsize]
+    batch_shape = pixels.shape[:-3]
+    flat = pixels.reshape(*batch_shape, -1)[..., : shape.frame_bytes(shape.size) // pixels.itemsize]
     if shape.layout == "gray12":
         flat = flat.view(shape.dtype)
-    return flat.reshape(*several, *wanted)
+    return flat.reshape(*batch_shape, *frame_shape)
 
 
 class FrameMemory:
-    """Memory of the frames of a run that wait for their batch, and of its batches.
+    """Memory of a run: of frames that wait for their batch, and of batches.
 
     Frames are arrays on the CPU, or tensors on the device that decodes. Thread-safe, except for
     batches.
     """
 
     def __init__(self, shape: FrameFormat, decoding: DecoderConfig = ON_CPU) -> None:
-        """Take no memory yet; `shape` is the format of frames that wait, with a size."""
+        """Allocate nothing yet; `shape` is the format of waiting frames, with a size."""
         assert shape.size is not None
         self.shape = shape
         self.frame_bytes = shape.frame_bytes(shape.size)
-        """Bytes of a frame that waits."""
+        """Bytes of a waiting frame."""
         self._frame_shape = shape.array_shape(shape.size)
         self._free: deque[Any] = deque()
         self._batches = BatchMemory(decoding, _BATCHES)
 
     def take(self) -> Any:
-        """Return memory for a frame, in the layout of the format; its content is undefined.
+        """Return uninitialized memory for a frame, in the layout of the format.
 
         Raises:
-            BackendError: the device has no memory left.
+            BackendError: the device is out of memory.
         """
         if self._batches.device is not None:
             return self._batches.take(self._frame_shape)
         try:
             return self._free.pop()
         except IndexError:
-            # The system provides memory page by page, when frames are written.
+            # The system allocates pages when frames are written.
             slab = mmap_zeros((_FRAMES_AT_ONCE, *self._frame_shape), self.shape.dtype)
             self._free.extend(slab[1:])
             return slab[0]
 
     def give(self, frame: Any) -> None:
-        """Release memory of a frame; it must not be read any more."""
-        if self._batches.device is None:  # PyTorch pools that of tensors
+        """Return the memory of a frame, which must not be used afterwards, to the pool."""
+        if self._batches.device is None:  # PyTorch pools the memory of tensors
             self._free.append(frame)
 
     def rows(self, shape: tuple[int, ...]) -> Any:
-        """Return memory of `shape` for a batch, an array; it returns to the pool as garbage."""
+        """Return an array of `shape` for a batch; its memory is reused once it is garbage."""
         return self._batches.take(shape, self.shape.dtype)
 
     @contextmanager
     def batch(self, shape: tuple[int, ...]) -> Iterator[Any]:
         """Provide memory of `shape` for a batch, which this thread fills inside the `with` block.
 
-        After the block, the batch is ready for this thread. Memory of arrays returns to the pool
-        when they are garbage-collected. Raises as `take` does.
+        After the block, the batch is ready for this thread's CUDA stream. The memory of an array is
+        reused once it is garbage. Raises as `take`.
         """
         is_cuda, device = self._batches.is_cuda, self._batches.device
         default = torch.cuda.stream(torch.cuda.default_stream(device)) if is_cuda else nullcontext()
@@ -185,6 +186,6 @@ class FrameMemory:
         self._free.clear()
 
     def close(self) -> None:
-        """Free unused memory now, and the rest when its last reference is gone."""
+        """Free unused memory now; the rest is freed with its last reference."""
         self.trim()
         self._batches.close()

@@ -1,4 +1,4 @@
-"""JobDecoder: GOP jobs in, views of frames out, each in memory of its own until its batch."""
+"""JobDecoder: decodes GOP jobs to views of frames, which wait in memory for their batch."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +25,7 @@ from headrace.decode.yuv420 import Yuv420Unpacker
 from headrace.errors import ConfigError, MediaError
 from headrace.loaders.augment import FrameGeometry
 from headrace.loaders.epochs import RankBatch
-from headrace.loaders.frame_memory import FrameMemory, start_of
+from headrace.loaders.frame_memory import FrameMemory, view_as_format
 from headrace.loaders.spill import Spill
 from headrace.loaders.video_set import VideoSet
 from headrace.planning.lookahead import GopJob
@@ -38,17 +38,17 @@ _LARGEST_ID = 2**63 - 1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FrameViews:
-    """Views of the frames of a video set, by id: frame id + view number × number of frames.
+    """Views of the frames of a video set, by view id: frame id + view number × number of frames.
 
-    Here each frame has one view, in the format of all frames; a subclass numbers views by video and
-    by the sample that shows them. Threads share it.
+    In this class each frame has one view, in the format of all frames. A subclass has views by
+    video and by sample. Shared by all threads.
     """
 
     videos: VideoSet
 
     @property
     def is_by_sample(self) -> bool:
-        """Whether each sample has views of its own, so that few samples share one."""
+        """Whether each sample has its own views, so that few samples share one."""
         return False
 
     @property
@@ -57,26 +57,26 @@ class FrameViews:
         return False
 
     def numbers(self, epoch: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the view number of each sample, int64 [N], >= 0: equal numbers, equal views."""
+        """Return the view number of each sample, int64 [N], >= 0."""
         return np.zeros(len(slots), np.int64)
 
-    def framing(self, video: int, number: int) -> FrameGeometry | None:
-        """Return the view of a video's frames in samples of a view number; None: the format."""
+    def geometry(self, video: int, number: int) -> FrameGeometry | None:
+        """Return the geometry of a video's frames with a view number; None: the format's."""
         return None
 
     def ids(self, step: RankBatch, frames: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the ids of the views of `frames`, int64 [N] or [N, T], in a step's samples.
+        """Return the view ids of the `frames`, int64 [N] or [N, T], of a step's samples.
 
         Raises:
-            ConfigError: int64 cannot number all views.
+            ConfigError: view ids exceed int64.
         """
         if not frames.size:
             return frames
         numbers = self.numbers(step.epoch, step.slots)
         if int(numbers.max()) >= _LARGEST_ID // self.num_frames:
             raise ConfigError(
-                f"epoch {step.epoch} of {self.num_frames} frames has more pictures than can be "
-                "numbered; begin with a lower epoch"
+                f"frame views of epoch {step.epoch} with {self.num_frames} frames cannot be "
+                "numbered in 64 bits; use a lower epoch"
             )
         return frames + (numbers * self.num_frames).reshape(-1, *[1] * (frames.ndim - 1))
 
@@ -96,16 +96,16 @@ class FrameViews:
 
 @dataclass(frozen=True, kw_only=True)
 class Decoded:
-    """Result of a job: each of its view ids is in `frames`, in `packed` or in `failures`."""
+    """Result of a job: each of its view ids is in `frames`, `packed` or `failures`."""
 
     frames: dict[int, Any] = field(default_factory=dict)
     """View id → pixels, in the layout of the memory's format."""
     packed: dict[int, bytes] = field(default_factory=dict)
-    """View id → its packed pixels."""
+    """View id → packed pixels."""
     failures: dict[int, MediaError] = field(default_factory=dict)
-    """View id → the error in place of its pixels."""
+    """View id → error."""
     concealed: set[int] = field(default_factory=set)
-    """Ids of `frames` and `packed` that are damaged and concealed by FFmpeg."""
+    """View ids of frames that are damaged and concealed by FFmpeg."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,39 +113,39 @@ class _View:
     """One view of a frame in a job."""
 
     id: int
-    framing: FrameGeometry | None
+    geometry: FrameGeometry | None
     is_later: bool
     """Whether it waits for a later batch than the job's."""
 
 
 @dataclass(kw_only=True, eq=False)
 class _JobFrames(Sequence[Any]):
-    """The frames of a job: their memory, taken when they are first written, and what they become.
+    """Output of a decode job: memory of its frames, taken when they are first written, and results.
 
-    As a sequence: by position in the job, (format, memory) of each view.
+    As a sequence: position in the job → (format, memory) of each view.
     """
 
     views: dict[int, list[_View]]
-    """Frame → its views, ascending; none where the frame is only stored."""
+    """Frame → its views, frames ascending; an empty list: the frame is only stored."""
     shape: FrameFormat
-    """Format of frames without a view of their own."""
+    """Format of frames without a geometry."""
     memory: FrameMemory
     packer: Packer | None
-    """Packs frames that are stored, and later ones if `packs_later`."""
+    """Packs stored frames, and frames of later batches if `packs_later`."""
     packs_later: bool
-    """Whether views that wait for a later batch wait packed."""
+    """Whether frames of later batches wait packed."""
     writer: SpillWriter | None
-    """Stores all frames on the disk."""
+    """Stores all frames on the disk; None: they are not stored."""
     decoded: Decoded = field(default_factory=Decoded)
     _taken: dict[int, list[Any]] = field(default_factory=dict)
+    """Position in the job → memory of each view."""
     _failure: Exception | None = None
 
     def __post_init__(self) -> None:
         self._slots = {frame: slot for slot, frame in enumerate(self.views)}
         self._shapes = [
-            [view.framing.shape if view.framing else self.shape for view in of_frame]
-            or [self.shape]
-            for of_frame in self.views.values()
+            [view.geometry.shape if view.geometry else self.shape for view in views] or [self.shape]
+            for views in self.views.values()
         ]
 
     def __len__(self) -> int:
@@ -157,26 +157,26 @@ class _JobFrames(Sequence[Any]):
             try:
                 self._taken[slot] = [self.memory.take() for _ in shapes]
             except Exception as error:
-                self._failure = error  # no fault of the file: the decoder would take it for one
+                self._failure = error  # the decoder would report it as an error of the file
                 raise
         views = zip(shapes, self._taken[slot], strict=True)
-        return [(shape, start_of(memory, shape)) for shape, memory in views]
+        return [(shape, view_as_format(memory, shape)) for shape, memory in views]
 
     def output(
         self, decoder: Decoder[Any], converter: Callable[[FrameFormat], Converter[Any]]
     ) -> Out[Any]:
-        """Return the output of the decoder: the memory of each frame, or of each of its views."""
+        """Return the output for the decoder: the memory of each frame, or of each of its views."""
         if all(shapes == [decoder.shape] for shapes in self._shapes):
             return _FirstViews(self)
         return MultiShapeOutput(self, converter)
 
     def keep(self, frame: int, is_concealed: bool) -> None:
-        """Keep a final frame: its pixels, or packed, as its views are due; store it."""
+        """Add a finished frame to the results, as pixels or packed, and store it."""
         buffers, packed = self._taken.pop(self._slots[frame]), b""
         is_stored = self.writer is not None and not is_concealed
         for view, buffer in zip_longest(self.views[frame], buffers):
-            if view is not None and view.framing is not None:
-                view.framing.finish(buffer)
+            if view is not None and view.geometry is not None:
+                view.geometry.finish(buffer)
             is_later = view is not None and view.is_later and self.packs_later
             if self.packer is not None and (is_later or is_stored):
                 packed = self.packer.pack(buffer)
@@ -194,7 +194,7 @@ class _JobFrames(Sequence[Any]):
             self.writer.add(frame, packed)
 
     def end(self, lost: Iterable[int], error: MediaError | None) -> Decoded:
-        """Release the memory of frames that did not come; return the results, or raise."""
+        """Release the memory of lost frames, and return the results; raise a failed allocation."""
         if self._failure is not None:
             raise self._failure
         for buffer in chain(*self._taken.values()):
@@ -208,7 +208,7 @@ class _JobFrames(Sequence[Any]):
 
 
 class _FirstViews(Sequence[Any]):
-    """The memory of the one view of each frame."""
+    """Memory of frames with a single view, as a sequence."""
 
     def __init__(self, frames: _JobFrames) -> None:
         self._frames = frames
@@ -222,25 +222,25 @@ class _FirstViews(Sequence[Any]):
 
 @dataclass(kw_only=True, eq=False)
 class JobDecoder:
-    """Decodes GOP jobs of a video set, on any number of threads, which share idle files.
+    """Decodes GOP jobs of a video set on any number of threads, which share idle files.
 
-    An idle file takes some 500 kB without its codec, which would take 10 MB at 720p.
+    An idle file takes about 500 kB without its codec, which would take 10 MB at 720p.
     """
 
     views: FrameViews
-    """Meaning of the ids in jobs; no view is larger than the format of the memory."""
+    """Views of the ids in jobs; no view is larger than the format of the memory."""
     memory: FrameMemory
-    """Format and memory of the frames; the caller gives back what is no longer needed."""
+    """Format and memory of the frames; the caller returns frames with `memory.give`."""
     max_open: int
-    """Files that stay open between jobs."""
+    """Max files that stay open between jobs."""
     conceals: bool = False
     """Whether damaged frames are delivered as FFmpeg conceals them."""
     decoding: DecoderConfig = ON_CPU
-    """Decoder and device; it leaves frames where the memory is."""
+    """Decoder and device; frames are decoded to the device of the memory."""
     scheduler: DeviceScheduler | None = None
-    """Device of each job, with `DecoderConfig(device="auto")`."""
+    """Chooses the device of each job, with `DecoderConfig(device="auto")`."""
     spill: Spill | None = None
-    """Frames on a disk, which whole GOPs are added to."""
+    """Store of frames on a disk, to which whole GOPs are added."""
     _workers: list["JobWorker"] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -267,18 +267,18 @@ class JobDecoder:
         return f"{len(frames)} frames of {source} (from frame {int(indices[0])})"
 
     def num_to_decode(self, job: GopJob) -> int:
-        """Return the frames from the keyframe of a job to its last frame."""
+        """Return the number of frames from a job's keyframe to its last frame."""
         last = int(self.views.frames(np.array(job.frames, np.int64)).max())
         return last + 1 - int(self.videos.decoded_population.gop_start[job.gop])
 
     def worker(self) -> "JobWorker":
-        """Return a worker for one thread: it counts without a lock."""
+        """Return a new worker for one thread; it has its own counters, without a lock."""
         worker = JobWorker(self)
         self._workers.append(worker)
         return worker
 
     def converter(self, index: StreamIndex, shape: FrameFormat) -> Converter[Any]:
-        """Return a converter of a video's frames to another format, for one thread."""
+        """Return a converter of a video's frames to a format, for one thread."""
         if self.decoding.keeps_on_device:
             return tensor_converter(index, shape, device_of(self.decoding))
         return ArrayConverter(shape, index.info.orientation, str(index.source))
@@ -289,7 +289,7 @@ class JobWorker:
 
     def __init__(self, shared: JobDecoder) -> None:
         self.shared = shared
-        """The decoder whose jobs this worker takes; shared by all threads."""
+        """Decoder shared by all threads."""
         self.counters = DecodeCounters()
         """Decode counters of this worker."""
         self._codecs = ProxyCodecs()
@@ -303,10 +303,10 @@ class JobWorker:
         return self._packers[packing]
 
     def unpack(self, packing: Packing, packed: bytes, row: Any) -> None:
-        """Write a packed frame into its row of a batch, as RGB.
+        """Unpack a frame into its row of a batch, as RGB.
 
         Raises:
-            BackendError: it is no packet of this codec.
+            BackendError: the packed frame is not a packet of the codec.
         """
         if self._yuv420 is None:
             self.packer(packing).unpack(packed, row)
@@ -316,29 +316,29 @@ class JobWorker:
         self._yuv420.unpack(planes, row)
 
     def write(self, frame: Any, row: Any) -> None:
-        """Write a frame that has waited into its row of a batch, as RGB."""
+        """Copy a waiting frame into its row of a batch, as RGB."""
         if self._yuv420 is None:
             row[...] = frame
         else:
             self._yuv420.unpack(frame, row)
 
     def decode(self, job: GopJob, packing: Packing | None = None) -> Decoded:
-        """Return the frames of a job; with `packing`, those of later batches are packed."""
+        """Decode a job; with `packing`, frames of later batches are packed."""
         shared = self.shared
         ids = np.array(job.frames, np.int64)
         videos, indices = shared.videos.population.locate(shared.views.frames(ids))
         video, views = int(videos[0]), defaultdict[int, list[_View]](list)
         for view_id, index in zip(job.frames, indices.tolist(), strict=True):
-            framing = shared.views.framing(video, view_id // shared.views.num_frames)
+            geometry = shared.views.geometry(video, view_id // shared.views.num_frames)
             is_later = view_id not in job.due
-            views[index].append(_View(id=view_id, framing=framing, is_later=is_later))
+            views[index].append(_View(id=view_id, geometry=geometry, is_later=is_later))
         first = views[int(indices[0])][0]
-        shape = shared.memory.shape if first.framing is None else first.framing.shape
+        shape = shared.memory.shape if first.geometry is None else first.geometry.shape
         writer, chosen = None, packing
         if job.is_whole and shared.spill is not None:
             writer, chosen = shared.spill.writer(video), shared.spill.packing
             for index in shared.spill.unstored(video, job.gop):
-                views[index]
+                views[index]  # adds the frame, without a view
         frames = _JobFrames(
             views=dict(sorted(views.items())),
             shape=shape,
@@ -354,7 +354,7 @@ class JobWorker:
     ) -> Decoded:
         shared = self.shared
         index = shared.videos.indexes[video]
-        is_proxy = isinstance(index, ProxyIndex)  # opens at once, and never stays open
+        is_proxy = isinstance(index, ProxyIndex)  # cheap to open, so it does not stay open
         idle = None if is_proxy else shared.idle.acquire(video)
         decoder: Decoder[Any] = idle or open_any_decoder(
             index, shape, shared.decoding, codecs=self._codecs, scheduler=shared.scheduler

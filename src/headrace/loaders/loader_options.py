@@ -1,4 +1,4 @@
-"""Options of the loaders, and the decorator that types them as keyword arguments."""
+"""Options of the loaders, and the decorator that accepts them as keyword arguments."""
 
 import inspect
 import os
@@ -27,16 +27,16 @@ from headrace.units import check_integers, check_switches, one_of
 from headrace.video.frame_format import Fit, FrameFormat, Interpolation, Layout, PixelType
 
 OnEarlyExit = Literal["continue", "restart"]
-"""Action of an iteration after one that ended early: deliver the rest of that epoch, so that each
-sample is delivered, or start the epoch again."""
+"""What an iteration does after one that ended early: continue that epoch, so that every sample is
+delivered, or restart it."""
 
 OnBad = Literal["raise", "skip", "conceal", "mask"]
-"""Policy for bad media: as `OnError`, or `mask`: in a sample of many frames, frames that cannot be
-decoded are black and masked, and the others are delivered."""
+"""Policy for bad media: as `OnError`, or `mask`: frames that cannot be decoded are black and
+masked, and the other frames of their sample are delivered."""
 
 
 def check_decoding(decoding: DecoderConfig) -> None:
-    """Check that the decoder's backend and GPU are present. CUDA is not started.
+    """Check that the decoder's backend and GPU are available, without initializing CUDA.
 
     Raises:
         BackendError: one is missing.
@@ -48,31 +48,31 @@ def check_decoding(decoding: DecoderConfig) -> None:
 def check_stay(
     decoding: DecoderConfig, device: torch.device | str | None, pin_memory: bool
 ) -> None:
-    """Check that batches are delivered where frames stay: nothing is copied silently.
+    """Check that frames that stay on a device would not be copied.
 
     Raises:
-        ConfigError: batches would go through page-locked memory, or to another device.
+        ConfigError: batches would be copied to page-locked memory, or to another device.
     """
     if not decoding.keeps_on_device:
         return
     decoding_device = device_of(decoding)
     if pin_memory and decoding.stays_on_gpu:
         raise ConfigError(
-            "pin_memory=True is for batches that go from the CPU to a GPU, and frames stay on "
+            "pin_memory=True is for batches copied from the CPU to a GPU, but frames stay on "
             f"{decoding_device}; leave pin_memory out"
         )
     if device is not None and _numbered_name(torch.device(device)) != decoding_device:
         raise ConfigError(
-            f"device={str(device)!r} must be the device of frames that stay, {decoding_device}; "
-            "leave device out, or leave keeps_on_device out, so that frames come to the CPU"
+            f"device must be {decoding_device!r}, where frames stay, got {str(device)!r}; leave "
+            "device out, or leave keeps_on_device out to copy frames to the CPU"
         )
 
 
 def check_gpu(gpu: int | None) -> None:
-    """Check that a GPU of this index is present; None is none. CUDA is not started.
+    """Check that a GPU is present, without initializing CUDA; None: no GPU is needed.
 
     Raises:
-        ConfigError: it is no index of a GPU.
+        ConfigError: `gpu` is not an index of a GPU.
         BackendError: the GPU is missing.
     """
     if gpu is None:
@@ -80,15 +80,15 @@ def check_gpu(gpu: int | None) -> None:
     check_integers(0, gpu=gpu)
     count = torch.cuda.device_count()
     if gpu >= count:
-        found = describe_devices("GPU 0", f"GPU {count - 1}", count)
+        present = describe_devices("GPU 0", f"GPU {count - 1}", count)
         raise BackendError(
-            f"decoding on GPU {gpu} was asked for, torch {torch.__version__} finds {found}; or "
+            f"decoding on GPU {gpu} was asked for, torch {torch.__version__} finds {present}; or "
             "leave gpu out to decode on the CPU"
         )
 
 
 def _numbered_name(device: torch.device) -> str:
-    """Return a device's name as in `DecoderConfig`: a GPU without an index is the first."""
+    """Return a device's name as in `DecoderConfig`; a GPU without an index is number 0."""
     return f"cuda:{device.index or 0}" if device.type == "cuda" else device.type
 
 
@@ -100,44 +100,43 @@ class LoaderOptions:
     ranks that wait for it (`epochs.agreement`).
 
     Args:
-        decoding: Decoder and device; None: PyAV on the CPU. Every device gives the same frames, bit
-            for bit with PyAV, unless frames stay on the device (`keeps_on_device=True`). Batches
+        decoding: Decoder and device; None: PyAV on the CPU. All devices deliver the same frames,
+            bit for bit as PyAV, unless frames stay on the device (`keeps_on_device=True`). Batches
             are then on that device, ready for the current CUDA stream of the iterating thread.
-            `DecoderConfig(device="auto")` sends each job to GPU 0 or to the CPU, to the one that
+            `DecoderConfig(device="auto")` schedules each job on GPU 0 or the CPU, whichever
             completes it sooner; `statistics.decoded_by` has the counts of both.
-        gpu: Index of the NVIDIA GPU that decodes, short for `DecoderConfig.on_gpu(gpu)`. Frames are
+        gpu: Index of the NVIDIA GPU that decodes; short for `DecoderConfig.on_gpu(gpu)`. Frames are
             copied to the CPU; `device` moves batches.
-        num_threads: Decoding threads, each with its own decoder; None: one per usable core. With
-            `auto`, threads that wait for the GPU come on top.
-        transform: Called with the frames of each sample, on their device, in the iterating thread;
-            `WithSample` also passes the other entries of the sample. Random numbers that it draws
+        num_threads: Number of decoding threads, each with its own decoder; None: one per usable
+            core. With `auto`, threads that wait for the GPU come on top.
+        transform: Function of the frames of each sample, on their device, called in the iterating
+            thread; `WithSample` also receives the other entries of the sample. Its random numbers
             from PyTorch, NumPy or `random` depend on seed, epoch and position in the epoch, so they
             are the same for any number of threads and ranks, and after resuming.
-        batch_transform: Called once with the frames of each batch, after `transform`: one draw for
-            all samples.
+        batch_transform: Function of the frames of each batch, called after `transform`: one random
+            draw for all samples.
         device: Device of batches; None: the CPU, or the device on which frames stay. Frames that
-            stay on a device are not moved to another.
-        pin_memory: Copy batches to page-locked memory. With a GPU as `device`, a separate CUDA
-            stream copies them to the GPU while it works on the previous batch. The current stream
-            of the iterating thread waits for the copy, the process does not. The GPU holds one
-            more batch, and the process is at most one step ahead of it.
+            stay on a device are not moved to another one.
+        pin_memory: Whether batches are copied to page-locked memory. With a GPU as `device`, a
+            separate CUDA stream copies them to the GPU while it works on the previous batch. The
+            current stream of the iterating thread waits for the copy, the process does not. The GPU
+            holds one more batch, and the process is at most one step ahead of it.
         rank: Rank of this process among `num_replicas`; None: its rank in torch.distributed if that
             is initialized, otherwise 0.
         num_replicas: Processes that share an epoch; None as for `rank`.
-        on_early_exit: Action of the next iteration after one that ended early (`break`, a limit of
+        on_early_exit: What the next iteration does after one that ended early (`break`, a limit of
             batches): `continue` the epoch, or `restart` it. None: `continue` if the order differs
-            between epochs, as in training, and `restart` if not, as in evaluation.
-        stall_seconds: Seconds that a thread may spend on one job before it counts as hung; None: no
-            limit.
+            between epochs, as in training, otherwise `restart`, as in evaluation.
+        stall_seconds: Max seconds of a thread on one job before it counts as hung; None: no limit.
         index_store: Store of the indexes; None: the user's cache folder.
-        spill: Folder on a local disk for packed decoded frames; None: none. Frames in it are read
-            instead of decoded, for the same video, size and conversion. Workers, ranks, runs,
+        spill: Folder on a local disk for packed decoded frames; None: no folder. Frames in it are
+            read instead of decoded, for the same video, size and conversion. Workers, ranks, runs,
             loaders and readers may share it. A loader with `hold` stores whole GOPs, a
             `CameraLoader` the frames that it delivers. Not with `augment`. `headrace plan --spill`
-            estimates the bytes of a set.
+            estimates the bytes of a dataset.
         spill_budget: Max bytes in that folder, as a number or like "50GB"; the oldest frames are
             removed first. None: the folder's last budget, or 50 GB.
-        clock: Clock that measures waiting.
+        clock: Clock for waiting times.
     """
 
     memory_budget: int | str = "1GiB"
@@ -158,7 +157,7 @@ class LoaderOptions:
     spill_budget: int | str | None = None
     clock: Clock = SYSTEM_CLOCK
 
-    # Options of some loaders, which are fields there.
+    # Defaults of options that only some loaders have, as fields.
     on_error = "raise"
     drop_last = False
     prefetch_next_epoch = False
@@ -173,7 +172,7 @@ class LoaderOptions:
 
         Raises:
             BackendError: the backend or the GPU is missing.
-            ConfigError: `gpu` is no index of a GPU, or both `decoding` and `gpu` are given.
+            ConfigError: `gpu` is not an index of a GPU, or both `decoding` and `gpu` are given.
         """
         if self.gpu is not None:
             check_integers(0, gpu=self.gpu)
@@ -182,13 +181,13 @@ class LoaderOptions:
         return decoding
 
     def scheduler(self) -> DeviceScheduler | None:
-        """Return the scheduler that sends jobs to the GPU or the CPU; None unless `auto`."""
+        """Return the scheduler that assigns jobs to the GPU or the CPU; None: not `auto`."""
         if not self.decoder().is_auto:
             return None
         return DeviceScheduler(cores=self.thread_count(), clock=self.clock)
 
     def open_spill(self, *, is_augmented: bool) -> SpillStore | None:
-        """Return the store of `spill`. Raises as the function does."""
+        """Open the store of `spill`. Raises the errors of `decode.spilled_decoder.open_spill`."""
         return open_spill(
             self.spill, self.decoder(), budget=self.spill_budget, is_augmented=is_augmented
         )
@@ -209,9 +208,10 @@ class LoaderOptions:
         return len(available_cores()) if self.num_threads is None else self.num_threads
 
     def collate(self) -> Collate:
-        """Return what is done to the frames of a batch.
+        """Return the `Collate` of these options.
 
-        Raises as `Collate` does, and ConfigError if it would copy frames that stay on a device.
+        Raises the errors of `Collate`, and ConfigError if frames that stay on a device would be
+        copied.
         """
         collate = Collate(
             transform=self.transform,
@@ -227,45 +227,46 @@ class LoaderOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedOptions(LoaderOptions):
-    """Options of a loader that plans its decoding.
+    """Options of a loader with planned decoding.
 
     Args:
         batch_size: Samples in a batch of this rank; the last batch of an epoch may have fewer.
         size: (height, width) of the frames; None: the size of the videos, which must be equal.
         fit: Rule for a `size` with another aspect ratio: `stretch`, `cover` (crop the excess) or
             `contain` (the full frame with black borders).
-        interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`, at about twice
-            the cost.
-        dtype: `uint8`, or `uint16`, in twice the bytes, for video of more than 8 bits.
+        interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`, which cost
+            about twice as much.
+        dtype: `uint8`; or `uint16`, with twice the bytes, for video of more than 8 bits.
         memory_budget: Bytes, as a number or like "256MiB", for waiting frames, two batches and
-            codecs (some 11 MB per thread at 720p). Two things come on top: open files, up to a
-            sixteenth of the budget, and codecs that need more than a quarter of it. If frames stay
-            on a GPU, it is memory of that GPU, and the GPU's codecs come on top.
-        hold: Format of waiting frames. `rgb`: pixels. `packed`: a lossless codec, in a half to a
-            third of the bytes, at about 1.5 ms of one core per 256x256 frame; more frames fit, so
+            codecs (about 11 MB per thread at 720p). Two things come on top: open files, up to a
+            sixteenth of the budget, and codecs beyond a quarter of the budget. If frames stay on a
+            GPU, the budget is GPU memory, and the GPU's codecs come on top.
+        hold: Format of waiting frames. `rgb`: pixels. `packed`: a lossless codec, with a third to
+            half of the bytes, at about 1.5 ms of one core per 256x256 frame; more frames fit, so
             fewer are decoded twice. `auto`: the faster of the two, timed with the first frames;
             `statistics.packed` has the times. These three deliver the same bits. `yuv420`: half the
             bytes of `rgb`, with color at half the resolution; `packed_yuv420`: the same, packed.
-        lookahead: Frame requests planned together; each frame of a clip is a request. None: as many
-            as the budget is expected to hold, growing from one batch, so that the first batch comes
-            as early as without lookahead. For a single pass over a set, a given number decodes
-            less. 1 is naive random access.
+        lookahead: Number of frame requests planned together; each frame of a clip is a request.
+            None: as many as the budget is expected to hold, growing from one batch, so that the
+            first batch comes as early as without lookahead. For a single pass over a dataset, an
+            explicit number decodes fewer frames. 1 is naive random access.
         seed: Seed of the batches; None: the sampler's, which is 0 by default. If the sampler has a
             seed above 0, both must be equal.
-        drop_last: Drop the last batch of an epoch if it is smaller; one batch must remain.
+        drop_last: Whether the last batch of an epoch is dropped if it is smaller; at least one
+            batch must remain.
         on_error: Policy for bad media. `skip` skips a video that cannot be opened, and replaces a
-            sample that cannot be decoded by another draw, independent of timing; both are counted,
-            and listed in `quarantined`. `conceal` delivers a damaged frame as FFmpeg conceals it,
-            marked in `Batch.is_concealed`. With either, ranks of torch.distributed compare their
-            skipped videos, so each of them must open its loader.
-        quarantine: File that also lists the bad frames. A later run skips them from its start and
-            has the same batches.
-        prefetch_next_epoch: Decode the start of the next epoch while one ends. False ends all
-            threads with each epoch: for evaluation.
+            sample that cannot be decoded by another draw, which does not depend on timing; both are
+            counted, and listed in `quarantined`. `conceal` delivers a damaged frame as FFmpeg
+            conceals it, marked in `Batch.is_concealed`. With either, ranks of torch.distributed
+            compare their skipped videos, so every rank must open its loader.
+        quarantine: File with a list of bad frames, which is read and extended. A later run skips
+            them from its start, and has the same batches.
+        prefetch_next_epoch: Whether the start of the next epoch is decoded while one ends. False
+            ends all threads with each epoch, for evaluation.
     """
 
     _ON_ERROR: ClassVar[tuple[str, ...]] = get_args(OnError)
-    """Choices of `on_error`."""
+    """Allowed values of `on_error`."""
 
     batch_size: int
     size: tuple[int, int] | None = (256, 256)
@@ -285,20 +286,20 @@ class PlannedOptions(LoaderOptions):
         one_of(Hold, hold=self.hold)
         check_on_error(self.on_error, self._ON_ERROR)
         check_switches(drop_last=self.drop_last, prefetch_next_epoch=self.prefetch_next_epoch)
-        self.shape(self.size, "rgb")  # refuses impossible sizes
+        self.shape(self.size, "rgb")  # raises for invalid sizes
         if self.hold in LAYOUTS and self.dtype != "uint8":
             raise ConfigError(
-                f"hold={self.hold!r} stores 8 bits, fewer than dtype={self.dtype!r}; leave out one "
-                "of the two"
+                f"hold={self.hold!r} has 8 bits, fewer than dtype={self.dtype!r}; leave out one of "
+                "the two"
             )
         if self.decoder().keeps_on_device and (self.hold.startswith("packed") or self.spill):
             raise ConfigError(
-                "frames that stay on a device are not packed, and not stored on a disk; leave out "
+                "frames that stay on a device cannot be packed or stored on a disk; leave out "
                 f"hold={self.hold!r} and spill, or keeps_on_device"
             )
 
     def shape(self, size: tuple[int, int] | None, layout: Layout) -> FrameFormat:
-        """Return the format of frames that wait in a layout. Raises as `FrameFormat`."""
+        """Return the format of frames with a size and layout. Raises as `FrameFormat`."""
         return FrameFormat(
             size=size,
             fit=self.fit,
@@ -309,12 +310,12 @@ class PlannedOptions(LoaderOptions):
 
     @property
     def held_layout(self) -> Layout:
-        """Layout of frames that wait, or of what is packed."""
+        """Layout of waiting frames, before packing."""
         return LAYOUTS.get(self.hold, "rgb")
 
     @property
     def masks_bad(self) -> bool:
-        """Whether a sample is delivered without its bad frames, instead of replaced."""
+        """Whether a sample with bad frames is delivered with these masked, instead of replaced."""
         return self.on_error == "mask"
 
 
@@ -323,25 +324,25 @@ Owner = TypeVar("Owner")
 Options = TypeVar("Options")
 
 _ARGUMENT = re.compile(r"^    (\w+): .*(?:\n {5,}.*)*", re.MULTILINE)
-"""The text of one argument in a docstring."""
+"""Documentation of one argument in a docstring."""
 
 
 def takes(
     options: Callable[P, Options],
 ) -> Callable[[Callable[[Owner, Options], None]], Callable[Concatenate[Owner, P], None]]:
-    """Let an `__init__` that takes one dataclass be called with the fields of the dataclass.
+    """Decorate an `__init__` with one dataclass argument to accept the fields as arguments.
 
         @takes(FrameLoaderOptions)
         def __init__(self, options: FrameLoaderOptions) -> None: ...
 
     `FrameLoader(videos, batch_size=8)` passes `FrameLoaderOptions(videos, batch_size=8)`. Each
-    argument is written once, with its type, default and doc; type checkers, `help` and
-    `inspect.signature` see it where it is typed. (A TypedDict to unpack holds no defaults; and if
-    the loader itself were the dataclass, its arguments could be set later, to no effect.)
+    argument is written once, with its type, default and documentation, which type checkers, `help`
+    and `inspect.signature` show. (An unpacked TypedDict has no defaults. If the loader itself were
+    the dataclass, its arguments could be assigned later, without any effect.)
     """
 
     def decorate(init: Callable[[Owner, Options], None]) -> Callable[Concatenate[Owner, P], None]:
-        # Those of the dataclass itself first, then the inherited ones.
+        # Fields of the dataclass itself first, then inherited ones.
         owners = cast(type, options).__mro__
         declared = [name for owner in owners for name in inspect.get_annotations(owner)]
         parameters = sorted(
@@ -357,8 +358,9 @@ def takes(
 
         # So that a TypeError names the loader, not its options.
         vars(options)["__init__"].__qualname__ = init.__qualname__
-        own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        with_arguments.__signature__ = inspect.Signature([own, *parameters])  # type: ignore[attr-defined]
+        self_parameter = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        signature = inspect.Signature([self_parameter, *parameters])
+        with_arguments.__signature__ = signature  # type: ignore[attr-defined]
         texts = _argument_texts(cast(type, options))
         lines = "\n".join(texts[name] for name in known)
         with_arguments.__doc__ = f"{inspect.getdoc(init)}\n\nArgs:\n{lines}\n"
@@ -368,7 +370,7 @@ def takes(
 
 
 def _argument_texts(options: type) -> dict[str, str]:
-    """Return the indented text of each argument; that of a class replaces that of its parents."""
+    """Return the indented documentation of each argument; a subclass overrides its parents."""
     texts: dict[str, str] = {}
     for owner in reversed(options.__mro__):
         _, _, arguments = inspect.cleandoc(owner.__doc__ or "").partition("\nArgs:\n")

@@ -1,4 +1,4 @@
-"""LookaheadWindow: how far a loader looks ahead, and what its memory budget holds meanwhile."""
+"""LookaheadWindow: requests that a loader plans together, and the frames that it may hold."""
 
 from dataclasses import dataclass
 
@@ -11,38 +11,38 @@ from headrace.units import check_integers
 
 _RUN_AHEAD = 0.03
 """Share of the held frames that threads may decode ahead of the plan, so that they do not wait for
-each batch to be taken."""
+batches to be taken."""
 
 _DUE_BATCHES = 2
-"""Batches whose due frames are decoded at a time where frames wait packed: threads decode those of
-the next batch while the last ones of the current batch are decoded."""
+"""Batches whose due frames are decoded at the same time if frames wait packed: threads start with
+the next batch while the last frames of the current one are decoded."""
 
 _CODECS_SHARE = 4
-"""Codecs are reserved at most a quarter of the budget."""
+"""Memory budget ÷ max memory reserved for codecs."""
 
 _FILLED = 0.95
-"""Mean share of `later_frames` that is in use. The use varies: above this share, frames are often
-refused and decoded again; below it, the window is narrower. Best of 0.85 to 1.1 on the benchmark's
-media at 256 MiB and 1 GiB."""
+"""Mean share of `later_frames` that the window should use. Use varies: with a higher share, frames
+often do not fit and are decoded again; with a lower one, the window is narrower. Best of 0.85 to
+1.1 on the benchmark's media at 256 MiB and 1 GiB."""
 _EPOCHS_AHEAD = 4
-"""Epochs that are planned together at most: where all frames fit, each is decoded once in that
-many; further ahead, planning would take longer than the decoding it saves."""
+"""Max epochs that are planned together. If all frames fit, each is decoded once in as many epochs;
+with more, planning would take longer than the decoding it saves."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LookaheadWindow:
-    """Look-ahead and capacities of a loader, in frames of the loader's size."""
+    """Lookahead of a loader, and the memory for held frames."""
 
     lookahead: int
     """Requests for single frames that are planned together."""
     first: int
-    """Requests of the first plan: one batch, so that the first batch does not wait for later
-    frames; `lookahead` where the caller gave one."""
+    """Requests of the first plan: one batch, so that the first batch does not wait for frames of
+    later ones; or the `lookahead` of the caller."""
     later_frames: int
-    """Different frames that may be held for later batches."""
+    """Max distinct frames held for later batches."""
     held_bytes: int
-    """Bytes of all frames that may be held: for the current batch, for later batches, and decoded
-    ahead of the plan."""
+    """Max bytes of held frames: for the current batch, for later batches, and decoded ahead of the
+    plan."""
 
     @classmethod
     def of(
@@ -62,23 +62,23 @@ class LookaheadWindow:
     ) -> "LookaheadWindow":
         """Return the widest window that the budget allows.
 
-        Two batches, the caller's and the next one, and codecs, up to a quarter of the budget, are
-        reserved.
+        Memory is reserved for two batches, the caller's and the next one, and for codecs, up to a
+        quarter of the budget.
 
         Args:
             gop_lengths: int64 [GOPs] of all videos.
             memory_budget: Bytes.
             frame_bytes: Bytes of a frame in a batch.
-            due_bytes: Bytes of a frame of the current batch; None means `frame_bytes`.
-            later_bytes: Bytes of a frame that waits for a later batch, if it is packed; None means
-                `due_bytes`.
+            due_bytes: Bytes of a decoded frame for the current batch; None: `frame_bytes`.
+            later_bytes: Bytes of a packed frame that waits for a later batch; None: frames wait
+                with `due_bytes`.
             codec_bytes: Bytes that the codecs of all threads need.
-            batch_frames: Frames in a batch, those of all its clips.
-            sample_frames: Frames of a sample: 1, or those of a clip.
-            each_once: Whether a requested frame is not soon requested again.
-            in_order: Whether frames are requested as they are decoded.
-            lookahead: Requests planned together; None takes as many as are expected to fit, and
-                starts with one batch.
+            batch_frames: Frames in a batch, over all its clips.
+            sample_frames: Frames of a sample: 1, or the frames of a clip.
+            each_once: Whether a frame is not requested again soon.
+            in_order: Whether frames are requested in the order of decoding.
+            lookahead: Requests planned together; None: as many as are expected to fit, starting
+                with one batch.
 
         Raises:
             ConfigError: the budget does not hold three batches, or `lookahead` is below 1.
@@ -92,8 +92,8 @@ class LookaheadWindow:
             later, requests = max(0, int(later_frames * (1 - _RUN_AHEAD))), lookahead
             if requests is None:
                 max_requests = _EPOCHS_AHEAD * int(gop_lengths.sum())
-                usual = max(1, int(later * _FILLED))
-                widest = lookahead_for(gop_lengths, usual, each_once=each_once)
+                mean_held = max(1, int(later * _FILLED))
+                widest = lookahead_for(gop_lengths, mean_held, each_once=each_once)
                 requests = max(batch_frames, min(max_requests, widest))
             return cls(lookahead=requests, first=first, later_frames=later, held_bytes=held_bytes)
 
@@ -111,17 +111,17 @@ def _due_frames(
     sample_frames: int,
     in_order: bool,
 ) -> float:
-    """Return the frames that jobs decode for their batch alone; others have waited, packed."""
+    """Return the max frames that jobs decode for their own batch; its other frames are packed."""
     samples = batch_frames // sample_frames
     jobs = samples * lookahead_cost(gop_lengths, max(1, lookahead // sample_frames)).seeks
-    of_job = samples if in_order else 1 + samples * gop_lengths.max() / gop_lengths.sum()
-    return float(sample_frames * min(samples, of_job * max(1, _DUE_BATCHES * jobs)))
+    per_job = samples if in_order else 1 + samples * gop_lengths.max() / gop_lengths.sum()
+    return float(sample_frames * min(samples, per_job * max(1, _DUE_BATCHES * jobs)))
 
 
 def _held_bytes(
     memory_budget: int, frame_bytes: int, due_bytes: int, codec_bytes: int, batch_frames: int
 ) -> int:
-    """Return the bytes of a budget that remain for frames; raise where it holds too few."""
+    """Return the bytes of a budget for held frames; raise ConfigError if they are too few."""
     reserved = min(codec_bytes, memory_budget // _CODECS_SHARE)
     held_bytes = memory_budget - reserved - 2 * batch_frames * frame_bytes
     if held_bytes < batch_frames * due_bytes:

@@ -1,4 +1,4 @@
-"""Manifest: a table of samples; each row is a video or a segment of one."""
+"""Manifest: table of samples; a row is a video, or a segment of one."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ from headrace.video.video_table import path_column
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Manifest:
-    """Rows to sample: `Manifest.read("labels.csv")`, in place of a list of videos.
+    """Table of rows to sample, in place of a list of videos: `Manifest.read("labels.csv")`.
 
         train, test = Manifest.read("labels.csv").split(0.8)
         with ClipLoader(train, clips=RandomClips(num_frames=16, fps=8)) as loader:
@@ -48,43 +48,43 @@ class Manifest:
                 loss = cross_entropy(model(batch.frames), batch.label)
 
     A row is a video, or its segment [start_seconds, end_seconds). Segments may overlap, and a video
-    may have any number of them. A loader samples rows like videos: `RandomClips` takes a clip from
-    each row once an epoch, inside the segment. All other columns are entries of each batch.
+    may have any number of them. A loader samples rows like videos: `RandomClips` takes one clip of
+    each row per epoch, inside the segment. All other columns are entries of each batch.
     """
 
     places: RowPlaces
-    """File or name, and line, of each row."""
+    """Location of each row: file or name, and line."""
     videos: tuple[Path | Source, ...]
-    """The different videos, in the order of their first rows: a Source if a row has one or selects
-    a stream of the file; or their proxies."""
+    """Distinct videos, in the order of their first rows: a Source if the row has one or selects a
+    stream of the file; with `with_proxies`, the proxies."""
     video: NDArray[np.int64]
     """int64 [rows]: position of each row's video in `videos`."""
     segments: tuple[tuple[Fraction, Fraction | None], ...]
-    """Segment [start, end) of each row: presentation times in seconds, exact as they are written;
-    an end of None is the end of the video."""
+    """Segment [start, end) of each row: presentation times in seconds, exact as written; end None:
+    the end of the video."""
     columns: Mapping[str, Column]
-    """Name → [rows], int64, float64 or text, of every column except path, stream and times."""
+    """Name → [rows], int64, float64 or text, for every column except path, stream and times."""
     classes: Mapping[str, tuple[str, ...]]
-    """Column of text labels → the names of its classes, sorted; in batches, a label is an index
-    into them."""
+    """Column of text labels → names of its classes, sorted; a label in a batch is an index into
+    them."""
     numbers: Mapping[str, NDArray[np.int64]]
     """Column of text labels → int64 [rows]: the class number of each row."""
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, classes: Classes | None = None) -> "Manifest":
-        """Return the manifest in a CSV, .tsv, JSON lines (.jsonl) or Parquet file.
+        """Read a manifest from a CSV, .tsv, JSON lines (.jsonl) or Parquet file.
 
-        A .txt file of lines "path label" is read too. A file without a header line has the columns
+        Also reads a .txt file with lines "path label". A file without a header line has the columns
         path, label, start_seconds, end_seconds, in this order.
 
         Args:
-            path: The file; relative paths of videos start in its folder.
-            classes: Column of labels → its classes, so that two files have the same:
+            path: Path of the file; relative paths of videos start in its folder.
+            classes: Column of labels → classes, so that two files have the same classes:
                 `Manifest.read("val.csv", classes=train.classes)`. None: the labels in the file.
 
         Raises:
-            ConfigError: the file cannot be read, or `of_rows` refuses its rows.
-            BackendError: it is Parquet, and pyarrow is not installed.
+            ConfigError: the file cannot be read, or its rows are invalid: see `of_rows`.
+            BackendError: the file is Parquet, and pyarrow is not installed.
         """
         file = named_path(path, "a manifest")
         rows, places = read_rows(file)
@@ -99,14 +99,14 @@ class Manifest:
         classes: Classes | None = None,
         name: str = "the manifest",
     ) -> "Manifest":
-        """Return the manifest of rows that are dicts: `Manifest.of_rows(frame.to_dict("records"))`.
+        """Return a manifest of rows that are dicts: `Manifest.of_rows(frame.to_dict("records"))`.
 
         Columns with a meaning: `path` (or `video`, `file`, `filename`), required: paths or Sources,
-        such as an ImageSequence; `start_seconds` and `end_seconds`; `stream`, for a file of several
-        videos (its number among all streams, or "v:1"); `label` or `class` and `label_...`, whose
-        words become class numbers in batches; `weight`, for `weights`; `group`, for `split`. Other
-        columns are passed on. A column of whole numbers is int64, of numbers float64, any other
-        text.
+        such as an ImageSequence; `start_seconds` and `end_seconds`; `stream`, for a file with
+        several videos (number among all streams, or "v:1"); `label`, `class` and `label_...`, whose
+        texts become class numbers in batches; `weight`, for `weights`; `group`, for `split`. Other
+        columns are entries of batches only. A column of integers is int64, of numbers float64, any
+        other column text.
 
         Args:
             rows: Dicts from column to value; None, "" and NaN are missing values.
@@ -115,7 +115,7 @@ class Manifest:
             name: Name of the manifest in messages.
 
         Raises:
-            ConfigError: there is no row, or no column of paths; or a path or label is missing or
+            ConfigError: there is no row or no column of paths, or a path or label is missing or
                 invalid.
         """
         table, start = table_of(rows, name), named_path(folder, "the folder that paths start in")
@@ -149,8 +149,8 @@ class Manifest:
         }
         if given:
             raise ConfigError(
-                f"classes of {', '.join(map(str, given))} were given, and {places.name} has no "
-                f"such labels in words; it has {', '.join(labels) or 'none'}"
+                f"classes has {', '.join(map(str, given))}, which {places.name} does not have as a "
+                f"column of text labels; it has {', '.join(labels) or 'none'}"
             )
         return cls(
             places=places,
@@ -164,21 +164,19 @@ class Manifest:
 
     @classmethod
     def of_folders(cls, folder: str | os.PathLike[str]) -> "Manifest":
-        """Return the videos of a folder with one folder for each class, labelled by its name.
+        """Return the videos of a folder with one subfolder per class, labeled by its name.
 
         Raises:
-            ConfigError: it is no folder, or holds videos outside of its folders.
+            ConfigError: the path is not a folder, or has videos outside of its subfolders.
         """
         top = named_path(folder, "a folder")
         if not top.is_dir():
-            raise ConfigError(f"a folder with a folder for each class is needed, got {top}")
+            raise ConfigError(f"folder must have one subfolder per class, and {top} is no folder")
         rows: list[dict[str, Any]] = []
         for video in find_videos([top]):
             label, *rest = video.relative_to(top).parts
             if not rest:
-                raise ConfigError(
-                    f"{video} lies in no folder of {top}, so it has no class; move it"
-                )
+                raise ConfigError(f"{video} has no class; move it to a subfolder of {top}")
             rows.append({"path": video, "label": label})
         return cls.of_rows(rows, name=str(top))
 
@@ -188,8 +186,8 @@ class Manifest:
 
     def __iter__(self) -> NoReturn:
         raise ConfigError(
-            "a Manifest stands in place of videos for loaders and datasets of frames and clips; "
-            "elsewhere give its videos: manifest.videos"
+            "only loaders and datasets of frames and clips accept a Manifest; elsewhere use its "
+            "videos: manifest.videos"
         )
 
     def __repr__(self) -> str:
@@ -203,18 +201,18 @@ class Manifest:
 
     @property
     def weights(self) -> tuple[float, ...]:
-        """Relative frequency of each row: the column `weight`, or 1 for each.
+        """Relative frequency of each row: the column `weight`, otherwise 1 for all.
 
-        A sampler takes them: `RandomClips(..., weights=manifest.weights)`,
+        For samplers: `RandomClips(..., weights=manifest.weights)`,
         `UniformFrames(over=manifest.weights)`.
         """
         column = self.columns.get("weight")
         return (1.0,) * len(self) if column is None else tuple(map(float, column))
 
     def balanced(self, column: str = "label") -> tuple[float, ...]:
-        """Return weights with which all values of a column are equally frequent.
+        """Return weights that make all values of a column equally frequent.
 
-        Rows of one value share its frequency by `weights`.
+        Rows of one value share its frequency in proportion to `weights`.
 
         Raises:
             ConfigError: the column is missing, or all rows of a value have weight 0.
@@ -224,26 +222,26 @@ class Manifest:
         total = np.bincount(value_of_row, weights)
         if not total.all():
             value = self.columns[column][value_of_row == int(total.argmin())][0]
-            raise ConfigError(f"all rows of {column} {value!r} have weight 0; leave them out")
+            raise ConfigError(f"all rows with {column} {value!r} have weight 0; leave them out")
         return tuple((weights / total[value_of_row]).tolist())
 
     def with_proxies(self, proxies: Proxies) -> "Manifest":
         """Return the same rows, with videos read from their proxies.
 
         Raises:
-            ConfigError: a video has no proxy, or `proxies` is no `Proxies`.
+            ConfigError: a video has no proxy, or `proxies` is not `Proxies`.
             OpenError: an original has changed since its proxy was made.
         """
         if not isinstance(proxies, Proxies):
             raise ConfigError(
-                f"with_proxies takes headrace.Proxies(folder), got {type(proxies).__name__}"
+                f"proxies must be headrace.Proxies(folder), got {type(proxies).__name__}"
             )
         return replace(self, videos=tuple(proxies.all(self.videos)))
 
     def subset(self, rows: ArrayLike) -> "Manifest":
-        """Return some rows: `manifest.subset(manifest.columns["split"] == "train")`.
+        """Return a manifest of some rows: `subset(manifest.columns["split"] == "train")`.
 
-        Classes stay those of the full manifest, so that a label means the same.
+        It keeps the classes of the full manifest, so that class numbers stay the same.
 
         Args:
             rows: Positions of rows, or a bool for each row.
@@ -255,17 +253,17 @@ class Manifest:
             chosen = np.asarray(rows)
         except ValueError as error:
             raise ConfigError(
-                f"rows must be places of rows, or a bool for each: {error}"
+                f"rows must be positions of rows, or a bool for each row: {error}"
             ) from error
         if chosen.dtype == np.bool_ and chosen.shape == (len(self),):
             chosen = np.flatnonzero(chosen)
         if chosen.dtype.kind not in "iu" or chosen.ndim != 1:
             raise ConfigError(
-                f"rows must be places in a manifest of {len(self)} rows, or a bool for each, got "
+                f"rows must be positions among {len(self)} rows, or a bool for each row, got "
                 f"{chosen.dtype} {[*chosen.shape]}"
             )
         if not len(chosen):
-            raise ConfigError(f"no row of {self.name} was chosen; choose at least one")
+            raise ConfigError(f"rows selects no row of {self.name}; select at least one")
         if chosen.min() < 0 or chosen.max() >= len(self):
             wrong = chosen.max() if chosen.min() >= 0 else chosen.min()
             raise ConfigError(f"row {wrong} is out of range: {self.name} has {len(self)} rows")
@@ -281,10 +279,10 @@ class Manifest:
         )
 
     def split(self, share: float, *, seed: int = 0) -> tuple["Manifest", "Manifest"]:
-        """Return a random part of about `share` of the rows, and the rest.
+        """Return a random part with about `share` of the rows, and the rest.
 
         Rows with the same video, or the same value of the column `group`, stay together, so that
-        the parts share nothing.
+        the parts have no video and no group in common.
 
         Raises:
             ConfigError: `share` is not between 0 and 1, or all rows belong together.
@@ -298,13 +296,13 @@ class Manifest:
         if not unit.any():
             raise ConfigError(
                 f"all rows of {self.name} share a video or group, directly or through others, so "
-                "they cannot be split; name more groups"
+                "they cannot be split; use more groups"
             )
         is_first = drawn_share(unit, float(wanted), seed=seed)
         return self.subset(is_first), self.subset(~is_first)
 
     def values(self, rows: NDArray[np.int64]) -> dict[str, Column]:
-        """Return the columns of some rows; a text label as the number of its class."""
+        """Return the columns of some rows; text labels as class numbers."""
         return {name: self.numbers.get(name, column)[rows] for name, column in self.columns.items()}
 
     def _column(self, name: str) -> Column:
@@ -316,35 +314,35 @@ class Manifest:
 
 
 def units_of(files: Sequence[str], groups: Column | None) -> NDArray[np.int64]:
-    """Return the unit of each row, int64 [rows]: different units share no file and no group.
+    """Return the unit of each row, int64 [rows]; rows that share a file or group share a unit.
 
     Args:
         files: File of each row.
         groups: Group of each row, or a missing value; None: no row has a group.
     """
-    leader: dict[object, object] = {}
+    parent: dict[object, object] = {}  # union-find
 
-    def leader_of(member: object) -> object:
-        while leader.setdefault(member, member) != member:
-            leader[member] = member = leader[leader[member]]
+    def root_of(member: object) -> object:
+        while parent.setdefault(member, member) != member:
+            parent[member] = member = parent[parent[member]]
         return member
 
     for row, file in enumerate(files):
         if groups is not None and not is_missing(groups[row]):
-            leader[leader_of(("group", str(groups[row])))] = leader_of(file)
-    leaders = [leader_of(file) for file in files]
-    number = {unit: position for position, unit in enumerate(dict.fromkeys(leaders))}
-    return np.array([number[unit] for unit in leaders], np.int64)
+            parent[root_of(("group", str(groups[row])))] = root_of(file)
+    roots = [root_of(file) for file in files]
+    number = {root: position for position, root in enumerate(dict.fromkeys(roots))}
+    return np.array([number[root] for root in roots], np.int64)
 
 
 def drawn_share(unit: NDArray[np.int64], share: float, *, seed: int) -> NDArray[np.bool_]:
-    """Return which rows are in a random share of whole units; bool [rows].
+    """Draw whole units that have about `share` of the rows; return whether each row is drawn.
 
-    The share is as near to `share` of the rows as the drawn order of units allows; each side has
-    at least one unit.
+    bool [rows]. The share is as near to `share` as the drawn order of units allows; at least one
+    unit is drawn, and one is not.
 
     Args:
-        unit: int64 [rows]: unit of each row; there are two or more.
+        unit: int64 [rows]: unit of each row; there are two units or more.
         share: Share of the rows, above 0 and below 1.
         seed: Seed of the order of units.
     """

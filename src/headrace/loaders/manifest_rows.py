@@ -1,4 +1,4 @@
-"""Rows of a manifest: reading files, column types, and the video and segment of each row."""
+"""Rows of a manifest: read from files, with column types, and video and segment of each row."""
 
 import math
 import os
@@ -22,18 +22,18 @@ from headrace.video.video_table import Row, named_columns, path_of, read_table
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RowPlaces:
-    """Location of each row; a part of a manifest keeps the lines of the whole file."""
+    """Locations of rows, for messages; a subset keeps the line numbers of the file."""
 
     name: str
     """Name of the file or manifest."""
     unit: Literal["line", "row"]
-    """Unit of `number`: lines of a file from 1, or rows from 0."""
+    """What `number` counts: lines of a file, from 1, or rows, from 0."""
     number: NDArray[np.int64]
     """int64 [rows]: line or row number."""
 
     @classmethod
     def of_rows(cls, count: int, name: str) -> "RowPlaces":
-        """Return the locations of rows that are in no text file."""
+        """Return the locations of rows without line numbers."""
         return cls(name=name, unit="row", number=np.arange(count))
 
     def where(self, row: int) -> str:
@@ -49,43 +49,43 @@ Column = NDArray[Any]
 """[rows]: int64, float64 with NaN for missing values, or text, with "" for missing values."""
 
 Classes = Mapping[str, Sequence[str]]
-"""Column of labels → the names of its classes; the number of a class is its position in them."""
+"""Column of labels → names of its classes; a class number is a position in them."""
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 
 
 def is_missing(value: object) -> bool:
-    """Return whether a value is missing: None, an empty text, or NaN."""
+    """Return whether a value is missing: None, blank text, or NaN."""
     if isinstance(value, str):
         return not value.strip()
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def is_labels(name: str) -> bool:
-    """Return whether a column holds labels, by its name: `label`, `class`, `label_colour`."""
+    """Return whether a column holds labels, by its name: `label`, `class`, `label_color`."""
     return name in ("label", "class") or name.startswith("label_")
 
 
 def column_of(name: str, values: Sequence[object], places: RowPlaces) -> Column:
-    """Return the values of a column as one array of integers, numbers or texts.
+    """Return the values of a column as one array of integers, floats or texts.
 
     Args:
         name: Name of the column.
-        values: Value of each row, as it is written.
-        places: Location of the rows.
+        values: Value of each row, as written.
+        places: Locations of the rows.
 
     Raises:
-        ConfigError: a value is neither number nor text, or a label is missing.
+        ConfigError: a value is neither a number nor text, or a label is missing.
     """
     for row, value in enumerate(values):
         if not (value is None or isinstance(value, str | Real)):
             raise ConfigError(
-                f"{name} of {places.where(row)} is {type(value).__name__}; a column holds a "
-                "number or a text for each row"
+                f"{name} of {places.where(row)} must be a number or text, got "
+                f"{type(value).__name__}"
             )
         if is_labels(name) and is_missing(value):
-            raise ConfigError(f"{places.where(row)} has no {name}; give it one, or leave it out")
+            raise ConfigError(f"{places.where(row)} has no {name}; add it, or remove the row")
     present = [value for value in values if not is_missing(value)]
     if present and len(present) == len(values) and all(map(_is_integer, present)):
         return np.array([int(value) for value in present], np.int64)  # type: ignore[call-overload]
@@ -102,30 +102,30 @@ def _as_float(value: object) -> float:
 
 
 def check_classes(classes: object) -> None:
-    """Check that classes are a list of names for each column of labels: ConfigError."""
+    """Check that `classes` has a list of distinct names for each column: ConfigError."""
     if classes is not None and not isinstance(classes, Mapping):
         raise ConfigError(
-            "classes must say for each column of labels which there are, as in "
+            "classes must map columns of labels to names of classes, such as "
             f"{{'label': ['cats', 'dogs']}}, got {str(classes)[:80]}"
         )
     for name, names in (classes or {}).items():
         is_names = isinstance(names, list | tuple) and all(isinstance(text, str) for text in names)
         if not is_names or len(set(names)) < len(names):
             raise ConfigError(
-                f"classes of {name} must be a list of different texts, got {str(names)[:80]}"
+                f"classes of {name} must be a list of distinct texts, got {str(names)[:80]}"
             )
 
 
 def class_numbers(
     name: str, labels: Column, classes: Sequence[str] | None, places: RowPlaces
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Return the classes of a column of text, and the class number of each row, int64 [rows].
+    """Return the classes of a column of texts, and the class number of each row, int64 [rows].
 
     Args:
         name: Name of the column.
-        labels: The column.
-        classes: Names of the classes; None: the labels of the column, sorted.
-        places: Location of the rows.
+        labels: Values of the column.
+        classes: Names of the classes; None: the distinct labels, sorted.
+        places: Locations of the rows.
 
     Raises:
         ConfigError: a label is not in `classes`.
@@ -135,8 +135,8 @@ def class_numbers(
     for row, label in enumerate(labels):
         if label not in number:
             raise ConfigError(
-                f"{name} of {places.where(row)} is {label!r}, which is none of the {len(names)} "
-                f"classes that were given: {', '.join(map(str, names))[:120]}"
+                f"{name} of {places.where(row)} is {label!r}, which is not one of the "
+                f"{len(names)} classes: {', '.join(map(str, names))[:120]}"
             )
     return names, np.array([number[label] for label in labels], np.int64)
 
@@ -160,71 +160,74 @@ _TAKEN: Final = frozenset(
         *("clear", "copy", "get", "items", "keys", "pop", "setdefault", "update", "values"),
     ]
 )
-"""Entries and methods of a batch."""
+"""Names of entries and methods of a batch, which columns cannot have."""
 
 CONSUMED: Final = ("start_seconds", "end_seconds", "stream")
-"""Columns that select a part of a file, and are no entries of batches."""
+"""Columns that select a part of a file, and are not entries of batches."""
 _UNCLEAR: Final = frozenset(
     ["start", "end", "start_time", "end_time", "time_start", "time_end", "start_frame", "end_frame"]
 )
+"""Column names with an unclear unit."""
 
 
 def table_of(rows: object, where: str) -> list[dict[str, Any]]:
     """Return rows as a list of dicts.
 
     Raises:
-        ConfigError: `rows` is no list of dicts, or empty.
+        ConfigError: `rows` is not a list of dicts, or is empty.
     """
     if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
         raise ConfigError(
-            f"rows must be a list of dicts, one for each row, got {type(rows).__name__}; a data "
-            'frame gives such with to_dict("records")'
+            f"rows must be a list of dicts, one per row, got {type(rows).__name__}; for a data "
+            'frame use frame.to_dict("records")'
         )
     table: list[dict[str, Any]] = []
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise ConfigError(
-                f"row {number} of {where} must be a dict, from column to value, got "
+                f"row {number} of {where} must be a dict from column to value, got "
                 f"{type(row).__name__}"
             )
         table.append(dict(row))
     if not table:
-        raise ConfigError(f"{where} holds no row; give at least one, with a path")
+        raise ConfigError(f"{where} has no rows; give at least one")
     return table
 
 
 def named_path(path: object, what: str) -> Path:
-    """Return a path from a caller.
+    """Return an argument that must be a path.
 
     Raises:
-        ConfigError: it is no path; `what` names what it is the path of.
+        ConfigError: it is not a path; `what` names the file in the message.
     """
     if not isinstance(path, str | os.PathLike):
-        raise ConfigError(f"the path of {what} is needed, got {type(path).__name__}")
+        raise ConfigError(f"the path of {what} must be a str or Path, got {type(path).__name__}")
     return Path(path)
 
 
 def check_columns(names: Iterable[object], where: str) -> None:
-    """Check that each column has a name, neither taken nor ambiguous: ConfigError."""
+    """Check that each column has a name that is neither reserved nor unclear: ConfigError."""
     for name in names:
         if not isinstance(name, str) or not name.strip():
-            raise ConfigError(f"{where} has a column without a name; name each in the first line")
+            raise ConfigError(f"{where} has a column without a name; name it in the first line")
         if name in _TAKEN:
-            raise ConfigError(f"{where} has a column {name!r}, as batches have; rename it")
+            raise ConfigError(
+                f"{where} has a column {name!r}, which is a reserved name of batches; rename it"
+            )
         if name in _UNCLEAR:
             raise ConfigError(
-                f"{where} has a column {name!r}; call it start_seconds or end_seconds if it says, "
-                "in seconds, which part of the video is meant, and otherwise something else"
+                f"{where} has a column {name!r}; if it is the start or end of a segment in "
+                "seconds, rename it to start_seconds or end_seconds, otherwise to something else"
             )
 
 
 def video_of(row: Mapping[str, Any], path: str, folder: Path, where: str) -> Path | Source:
-    """Return the video in a row's column `path`, with the stream in its column `stream`, if any.
+    """Return the video of a row, from the column `path` and the optional column `stream`.
 
     A relative path starts in `folder`.
 
     Raises:
-        ConfigError: the path is missing, or the stream invalid; `where` is the row's location.
+        ConfigError: the path is missing, or the stream is invalid; `where` is the row's location.
     """
     value, stream = row.get(path), row.get("stream")
     if isinstance(value, Source) and value.has_path:
@@ -242,7 +245,7 @@ def video_of(row: Mapping[str, Any], path: str, folder: Path, where: str) -> Pat
 
 
 def segment_of(row: Mapping[str, Any], where: str) -> tuple[Fraction, Fraction | None]:
-    """Return a row's segment [start, end) in seconds, exact as written; None: the end of the video.
+    """Return a row's segment [start, end) in seconds, exact as written; end None: end of the video.
 
     Raises:
         ConfigError: a time is invalid, or the end is not after the start.
@@ -255,8 +258,8 @@ def segment_of(row: Mapping[str, Any], where: str) -> tuple[Fraction, Fraction |
     if start < 0 or (end is not None and end <= start):
         until = "the end of the video" if end is None else f"{float(end):g} s"
         raise ConfigError(
-            f"{where} begins at {float(start):g} s and ends at {until}; it must begin at 0 s or "
-            "later, and end after that"
+            f"{where} starts at {float(start):g} s and ends at {until}; it must start at 0 s or "
+            "later, and end after its start"
         )
     return start, end
 
@@ -273,6 +276,7 @@ def check_weights(weights: Column | None, places: RowPlaces) -> None:
 
 SUFFIXES: Final = (".csv", ".tsv", ".txt", ".jsonl", ".parquet")
 _MAX_PARQUET_BYTES: Final = 1 << 28
+"""Max bytes of a Parquet file."""
 
 
 def read_rows(path: Path, what: str = "manifest") -> tuple[list[Row], RowPlaces]:
@@ -280,17 +284,17 @@ def read_rows(path: Path, what: str = "manifest") -> tuple[list[Row], RowPlaces]
 
     Args:
         path: Path of the file.
-        what: Its kind, for messages.
+        what: Kind of the file, for messages.
 
     Raises:
         ConfigError: the file cannot be read, or has another extension.
-        BackendError: it is Parquet, and pyarrow is not installed.
+        BackendError: the file is Parquet, and pyarrow is not installed.
     """
     kind = path.suffix.lower()
     if kind not in SUFFIXES:
-        folders = "; for a folder of a folder for each class there is Manifest.of_folders"
+        folders = "; for a folder with one subfolder per class use Manifest.of_folders"
         raise ConfigError(
-            f"a {what} is a file that ends in {', '.join(SUFFIXES)}, got {path}"
+            f"a {what} must end in {', '.join(SUFFIXES)}, got {path}"
             f"{folders if what == 'manifest' else ''}"
         )
     if kind == ".parquet":
@@ -316,5 +320,5 @@ def _parquet(path: Path, what: str) -> list[Row]:
         reason = reason_of(error)
         raise ConfigError(f"cannot read the {what} {path}: {reason}; give a file") from error
     except (pyarrow.ArrowException, ValueError) as error:
-        raise ConfigError(f"{path} is no Parquet file: {str(error)[:100]}") from error
-    raise ConfigError(f"{path} is larger than {_MAX_PARQUET_BYTES >> 20} MiB; is it a {what}?")
+        raise ConfigError(f"{path} is not a Parquet file: {str(error)[:100]}") from error
+    raise ConfigError(f"{path} is larger than {_MAX_PARQUET_BYTES >> 20} MiB; split the {what}")

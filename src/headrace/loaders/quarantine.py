@@ -1,4 +1,4 @@
-"""Quarantine: bad frames and videos, listed in a file so that the next run skips them."""
+"""Quarantine: bad frames and videos, listed in a file so that later runs skip them."""
 
 import json
 import os
@@ -23,11 +23,11 @@ from headrace.video.stream_index import StreamIndex
 def bad_files(
     index: StreamIndex, frames: list[int] | None
 ) -> Iterator[tuple[Source, FileStat, list[int] | None]]:
-    """Yield the files that cause bad frames of a video, each with its version and those frames.
+    """Yield the files that cause bad frames of a video: file, version and frames (None: all).
 
-    Frames that were damaged in the original when its proxy was made are bad in the original. Other
-    bad frames of a proxy are bad in the proxy only: the original can still be read. None: all
-    frames. Deleted files are not returned.
+    If the video is read from a proxy, frames that were damaged in the original when the proxy was
+    made are bad in the original; other bad frames are bad in the proxy only, and the original can
+    still be read. Deleted files are left out.
     """
     if not isinstance(index, ProxyIndex):
         yield index.source, index.fingerprint, frames
@@ -43,7 +43,7 @@ def bad_files(
 
 
 def version_of(index: StreamIndex, source: Source) -> FileStat | None:
-    """Return the current version of a video's original or proxy; None if the file is deleted."""
+    """Return the version of a video's original or proxy; None: the file is deleted."""
     if source is index.source:
         return index.fingerprint
     try:
@@ -53,32 +53,32 @@ def version_of(index: StreamIndex, source: Source) -> FileStat | None:
 
 
 def file_read(source: Source) -> Source:
-    """Return the file that is read for a video: the original, or its proxy."""
+    """Return the file that a video is read from: the original, or its proxy."""
     return Source(source.proxy) if isinstance(source, ProxySource) else source
 
 
 _BEGINNING = '{"source"'
-"""First characters of every entry."""
+"""First characters of each entry."""
 
 _VideosOfFile = dict[tuple[str, Stream | None], list[tuple[int, Source]]]
-"""Path and stream of a file → the videos that read it, each with the file as a source."""
+"""(path, stream) of a file → videos read from it, each with the file as a source."""
 
 
 class Quarantine:
-    """Bad frames of a video set. One thread may add while others read.
+    """Bad frames of a video set. One thread may add frames while others read.
 
-    On disk: one JSON object a line, `{"source", "stream", "size", "mtime_ns", "frames", "kind",
-    "error"}`, with `frames` null for a whole video. An entry is valid as long as its file keeps its
-    size and modification time: a repaired file is used again, and a file that could not be opened
-    is tried again. Lines are appended, so several ranks may write to one file; a truncated line is
-    ignored.
+    On disk: one JSON object per line, `{"source", "stream", "size", "mtime_ns", "frames", "kind",
+    "error"}`; `frames` is null for a whole video. An entry is valid as long as the file's size and
+    modification time do not change: a repaired file is used again, and a file that could not be
+    opened is always tried again. Lines are appended, so several ranks may write to one file; a
+    truncated line is ignored.
     """
 
     def __init__(self, videos: VideoSet, path: str | os.PathLike[str] | None = None) -> None:
-        """Read the entries of earlier runs from `path`, if it exists; add skipped videos.
+        """Read the entries of earlier runs from `path`, if it exists, and add skipped videos.
 
         Raises:
-            ConfigError: `path` is no quarantine list, or cannot be written.
+            ConfigError: `path` is not a quarantine list, or cannot be written.
         """
         self._videos = videos
         self._path = None if path is None else Path(path)
@@ -91,17 +91,17 @@ class Quarantine:
         self._sort()
         for source, error in zip(videos.refused, videos.skipped, strict=True):
             file = file_read(source)
-            # Without a version a later run could not identify it.
+            # A later run identifies a file by its version, so a missing file is not listed.
             with suppress(OpenError):
                 self._write(file, file.fingerprint(), None, error)
 
     def __len__(self) -> int:
-        """Number of bad frames, those of bad videos included."""
+        """Number of bad frames, including all frames of bad videos."""
         return self._count
 
     @property
     def entries(self) -> tuple[FrameLoss, ...]:
-        """Losses: videos that cannot be opened, then bad videos and frames in order."""
+        """Losses: videos that cannot be opened, then bad videos and frames, in order."""
         videos = self._videos
         listed = [
             FrameLoss(source=error.source, index=None, cause=str(error)) for error in videos.skipped
@@ -118,14 +118,14 @@ class Quarantine:
         return tuple(listed)
 
     def is_bad(self, frames: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return whether each of `frames`, ids of any shape, is bad."""
+        """Return whether frames are bad, by frame ids of any shape."""
         bad = np.isin(frames, self._sorted_frames)
         if len(self._sorted_videos):
             bad |= np.isin(self._videos.population.video_of(frames), self._sorted_videos)
         return np.asarray(bad, np.bool_)
 
     def add(self, frame: int, error: MediaError) -> None:
-        """Add a bad frame, with the other frames that `error` names, or its whole video."""
+        """Add a bad frame and all frames that `error` names; its whole video if it names none."""
         if self.is_bad(np.array([frame]))[0]:
             return
         population = self._videos.population
@@ -142,7 +142,7 @@ class Quarantine:
             self._write(source, fingerprint, frames, error)
 
     def _sort(self) -> None:
-        """Rebuild the arrays of `is_bad`; each is replaced at once, as other threads read it."""
+        """Replace the arrays of `is_bad`; they are never changed, as other threads read them."""
         population = self._videos.population
         videos = np.array(sorted(self._bad_videos), np.int64)
         frames = np.array(sorted(self._frames), np.int64)
@@ -190,7 +190,7 @@ class Quarantine:
                 lines = file.read().decode("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(
-                f"cannot use {path} as a quarantine list: {error}; name another file"
+                f"cannot use {path} as a quarantine list: {error}; give another file"
             ) from error
         videos_of_file: _VideosOfFile = {}
         for video, index in enumerate(self._videos.indexes):
@@ -204,8 +204,8 @@ class Quarantine:
                     self._apply(entry, videos_of_file)
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise ConfigError(
-                    f"line {number} of {path} is no entry of a quarantine list ({error}); "
-                    "name another file, or delete it"
+                    f"line {number} of {path} is not an entry of a quarantine list ({error}); "
+                    "give another file, or delete this one"
                 ) from error
 
     def _apply(self, entry: dict[str, Any], videos_of_file: _VideosOfFile) -> None:
@@ -229,16 +229,16 @@ def _key(entry: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _entry(line: str) -> dict[str, Any] | None:
-    """Return the entry of a line; None for the start of an entry whose writer was killed.
+    """Parse a line; None: a truncated entry, whose writer was killed.
 
-    Another writer may have continued the same line.
+    Another writer may have appended its entry to the truncated line.
     """
-    begins = line.startswith(_BEGINNING)
+    is_entry = line.startswith(_BEGINNING)
     for text in dict.fromkeys([line, line[max(0, line.rfind(_BEGINNING)) :]]):
         try:
             entry: dict[str, Any] = json.loads(text)
         except ValueError:
-            if not begins:
+            if not is_entry:
                 raise
         else:
             return entry

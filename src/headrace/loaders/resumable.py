@@ -1,4 +1,4 @@
-"""ResumableLoader: iteration, resuming, closing and counting, as every loader does them."""
+"""ResumableLoader: iteration, resuming, closing and statistics of every loader."""
 
 import os
 from abc import ABC, abstractmethod
@@ -23,30 +23,30 @@ class DeliveryStatistics:
     """Counts of any loader since its creation, over all epochs; exact."""
 
     frames_delivered: int
-    """Frames delivered to the training loop; a clip counts as its frames, a moment of several
-    cameras as one frame of each. Empty slots are not counted."""
+    """Frames delivered to the training loop: every frame of a clip, and one frame per camera of a
+    moment. Empty slots are not counted."""
     frames_decoded: int
     """Frames that codecs returned."""
     seeks: int
     """Seeks inside a file."""
     opens: int
-    """Files opened, reopened files included."""
+    """Opened files, including reopened ones."""
     bytes_read: int
-    """Bytes in the packets that were read."""
+    """Bytes of packets read."""
     starved_seconds: float
-    """Seconds that the training loop waited for a batch. Near the time of the loop: decoding is the
-    slower side; look further ahead (more memory), use more cores, or smaller GOPs."""
+    """Seconds that the training loop waited for batches. Near the duration of the loop: decoding is
+    the bottleneck; look further ahead (more memory), use more cores, or shorter GOPs."""
     blocked_seconds: float
-    """Seconds that decoding waited for room, as batches were not taken. Near the time of the loop:
-    the model is the slower side, and faster decoding gains nothing."""
+    """Seconds that decoding waited because batches were not taken. Near the duration of the loop:
+    the model is the bottleneck, and faster decoding gains nothing."""
     decoded_by: DeviceCounters | None = None
-    """Counts of the CPU and the GPU, and the files that only the CPU decoded, with reasons; None
-    unless decoding is `auto`."""
+    """Counts of the CPU and the GPU, and the files that only the CPU decoded, with reasons; None:
+    decoding is not `auto`."""
 
     @property
     def amplification(self) -> float:
-        """Frames decoded ÷ frames delivered. Near 1 is as cheap as reading in order; below 1, some
-        frames are delivered twice from one decoding; near half a GOP is naive random access."""
+        """Frames decoded ÷ frames delivered. Near 1: as cheap as reading in order. Below 1: some
+        frames are delivered twice from one decode. Near half a GOP: naive random access."""
         return self.frames_decoded / self.frames_delivered if self.frames_delivered else 0.0
 
 
@@ -59,25 +59,25 @@ class LoaderStatistics(DeliveryStatistics):
     videos_skipped: int
     """Videos that cannot be read."""
     frames_quarantined: int
-    """Known bad frames, those of bad videos included."""
+    """Known bad frames, including all frames of bad videos."""
     held_bytes: int
     """Bytes of decoded frames that wait for their batch, and of frames being decoded."""
     most_held_bytes: int
-    """Maximum of `held_bytes`. Near the budget: more memory would save decoding."""
+    """Maximum of `held_bytes`. Near the budget: with more memory, fewer frames are decoded."""
     packed: PackedFrames | None = None
     """Packing of waiting frames; None while they wait as pixels."""
     spill: SpillState | None = None
-    """Frames on the disk; None without `spill`."""
+    """Store on the disk; None without `spill`."""
 
 
 BatchOf = TypeVar("BatchOf")
 
 Step = TypeVar("Step")
-"""Output of an engine for one step, before it is a batch."""
+"""Output of an engine for one step, from which a batch is made."""
 
 
 class DecodingEngine(Protocol):
-    """An engine's counters."""
+    """Counters of an engine."""
 
     room: CapacityLimiter
 
@@ -88,7 +88,7 @@ class DecodingEngine(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Running(Generic[Step]):
-    """An engine at work. Its threads end when `steps` is closed, or garbage-collected."""
+    """A running engine. Its threads end when `steps` is closed or garbage-collected."""
 
     engine: DecodingEngine
     steps: Generator[Step, None, None]
@@ -101,10 +101,10 @@ class DecodeTotals:
     decode_counters: DecodeCounters = field(default_factory=DecodeCounters)
     blocked_seconds: float = 0.0
     max_taken: int = 0
-    """Most permits of `CapacityLimiter` that were in use at a time."""
+    """Max permits of a `CapacityLimiter` in use at the same time."""
 
     def with_engine(self, engine: DecodingEngine) -> "DecodeTotals":
-        """Return the totals that include one more engine."""
+        """Return the totals with one more engine."""
         return DecodeTotals(
             decode_counters=self.decode_counters + engine.counters,
             blocked_seconds=self.blocked_seconds + engine.room.blocked_seconds,
@@ -113,22 +113,22 @@ class DecodeTotals:
 
 
 class ResumableLoader(ABC, Generic[Step, BatchOf]):
-    """Batches of one epoch after another, resumable after any of them.
+    """Loader of batches, epoch after epoch, which can resume after any batch.
 
     Threads start with the first batch of an iteration and end with `close`, with the `with` block,
-    or with the loader. One thread may use a loader at a time. A loader cannot be pickled; a forked
-    process may iterate its copy, which starts threads of its own.
+    or with the loader. Only one thread may use a loader at a time. A loader cannot be pickled; a
+    forked process may iterate its copy, which starts its own threads.
     """
 
     _OFFSET_KEY: ClassVar[str]
     """Key of the offset in a state."""
     _NEEDED: ClassVar[str]
-    """What must be the same to resume, for a message."""
+    """Arguments that must be the same to resume, for a message."""
     _DATASETS: ClassVar[str] = "FrameDataset or VideoDataset"
-    """Classes that a stock DataLoader takes in place of this loader."""
+    """Datasets to use with a stock DataLoader instead of this loader."""
 
     def __init__(self, options: LoaderOptions) -> None:
-        """Open what is sampled, and agree on it with the other ranks. Starts no thread yet."""
+        """Open the media, and check that all ranks opened the same. Starts no thread."""
         self._options = options
         self._pid = os.getpid()
         self._running: Running[Step] | None = None
@@ -146,11 +146,11 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
 
     @abstractmethod
     def _open(self, shard: Shard) -> int:
-        """Open what this rank's share is sampled from; return how much of it is skipped."""
+        """Open the media that this rank samples from; return the number of skipped files."""
 
     @abstractmethod
     def _begin(self, start: Position) -> Running[Step]:
-        """Return a new engine at work, from `start` on."""
+        """Start a new engine at a position."""
 
     @abstractmethod
     def _after(self, step: Step) -> Position:
@@ -158,32 +158,31 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
 
     @abstractmethod
     def _batch(self, step: Step) -> BatchOf:
-        """Return the batch of a step, and count it."""
+        """Return the batch of a step, and count its frames."""
 
     @abstractmethod
     def _steps_left(self, position: Position) -> int:
-        """Return the number of steps from a position to the end of its epoch; 0 or less: none."""
+        """Return the number of steps from a position to the end of its epoch; <= 0: none."""
 
     @abstractmethod
     def _identity(self) -> dict[str, int]:
-        """Return the entries of a state that must match those of the loader that resumes."""
+        """Return the state entries that must match when a loader resumes."""
 
     @property
     @abstractmethod
     def _is_random(self) -> bool:
-        """Whether each epoch has another order."""
+        """Whether the order differs between epochs."""
 
     def __getitem__(self, number: object) -> NoReturn:
-        """Refuse items by index, which a DataLoader around this loader would request.
+        """Raise: a DataLoader around this loader would request items by index.
 
         Raises:
             CallError: always, with the fix.
         """
         name = type(self).__name__
         raise CallError(
-            f"{name} yields batches in order and has no item {number!r:.40}: iterate it itself, "
-            f"`for batch in loader`, without a DataLoader around it; a "
-            f"DataLoader takes {self._DATASETS}"
+            f"{name} yields batches in order and has no item {number!r:.40}: iterate it without a "
+            f"DataLoader, `for batch in loader`; for a DataLoader use {self._DATASETS}"
         )
 
     def __len__(self) -> int:
@@ -193,13 +192,13 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
     def __iter__(self) -> Iterator[BatchOf]:
         """Yield the batches of one epoch: the epoch after the last complete one.
 
-        After `load_state_dict` it yields the rest of the state's epoch. An iteration that ends
-        early is followed by the rest of its epoch, or by the whole epoch: see `on_early_exit`.
+        After `load_state_dict`: the rest of the state's epoch. After an iteration that ended early:
+        the rest of its epoch, or the whole epoch, by `on_early_exit`.
 
         Raises:
-            MediaError: a frame is bad, and bad frames are errors. Names file and pts.
-            StageError: a thread hangs; names it and its file.
-            ConfigError: the loader was closed, or iterated anew, during this iteration.
+            MediaError: a frame is bad, and `on_error` is "raise"; names file and pts.
+            StageError: a thread hangs; names the thread and its file.
+            ConfigError: the loader was closed, or another iteration started, meanwhile.
         """
         start = self._at = self._start
         choice = self._options.on_early_exit
@@ -223,19 +222,19 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
 
     @property
     def epoch(self) -> int:
-        """The epoch that the next iteration yields, or the rest of it."""
+        """Epoch of the next iteration."""
         return self._start.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Make `epoch` the next one; a loaded position in it is kept."""
+        """Set the epoch of the next iteration; a loaded position in that epoch is kept."""
         check_integers(0, epoch=epoch)
         if epoch != self._start.epoch:
             self._start = self._at = Position(epoch=epoch)
 
     def state_dict(self) -> dict[str, int]:
-        """Return the position after the last batch that was yielded: a few integers.
+        """Return the position after the last yielded batch: a few integers.
 
-        It may be loaded with another number of threads, another budget and look-ahead.
+        It may be loaded with another number of threads, budget and lookahead.
         """
         offset = {"epoch": self._at.epoch, self._OFFSET_KEY: self._at.offset}
         return {"version": STATE_VERSION, **self._identity(), **offset}
@@ -244,11 +243,11 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
         """Resume after the batch at which `state` was taken.
 
         Raises:
-            ConfigError: the state belongs to another loader: names what differs.
+            ConfigError: the state is of another loader; names the differences.
         """
         check_identity(state, self._identity(), self._NEEDED)
         position = Position.from_state(state, self._OFFSET_KEY)
-        is_over = self._steps_left(position) <= 0  # less than a batch is left, and dropped
+        is_over = self._steps_left(position) <= 0  # drop_last drops the rest
         self._start = self._at = Position(epoch=position.epoch + 1) if is_over else position
 
     def close(self) -> None:
@@ -267,8 +266,8 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
 
     def __reduce__(self) -> NoReturn:
         raise ConfigError(
-            "a loader has threads and open files, which cannot be copied or sent to another "
-            "process; make one there, and send it state_dict() to go on"
+            "a loader has threads and open files, and cannot be copied or pickled; create one in "
+            "the other process, and load state_dict() there to continue"
         )
 
     @property
@@ -278,12 +277,12 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
 
     @property
     def _num_threads(self) -> int:
-        """Threads of an engine; with `auto`, those that wait for the GPU included."""
+        """Threads of an engine; with `auto`, including threads that wait for the GPU."""
         scheduler = self._scheduler
         return self._options.thread_count() if scheduler is None else scheduler.threads
 
     def _decode_statistics(self) -> dict[str, Any]:
-        """Return the fields of `DeliveryStatistics`, except for what is delivered."""
+        """Return the fields of `DeliveryStatistics` except `frames_delivered`."""
         totals = self._totals
         counters = totals.decode_counters
         return {
@@ -297,7 +296,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
         }
 
     def _run_from(self, start: Position) -> Running[Step]:
-        """Return the engine at work from `start` on: the present one, if its next step is there."""
+        """Return a running engine whose next step is at `start`: the current one, or a new one."""
         self._leave_inherited()
         if self._running is None or self._next != start:
             self.close()
@@ -306,9 +305,10 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
         return self._running
 
     def _leave_inherited(self) -> None:
-        """Drop the engine in a forked process: its threads run in the parent."""
+        """Drop an engine inherited by a fork: its threads run in the parent."""
         if self._pid != os.getpid():
-            # Kept alive: freeing it would wait for those threads, and move the parent's files.
+            # Kept alive: freeing it would wait for the parent's threads, and move the offsets of
+            # its files.
             self._inherited = self._running
             self._running = None
             self._pid = os.getpid()
@@ -327,7 +327,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
             self._starved_ns += self._options.clock.now_ns() - started_ns
         if step is None:
             raise ConfigError(
-                "the loader was closed, or iterated anew, while this iteration went on; "
-                "use one loader for each iteration"
+                "the loader was closed, or another iteration started, during this iteration; use "
+                "one loader per iteration"
             )
         return step

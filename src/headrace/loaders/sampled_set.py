@@ -1,10 +1,11 @@
-"""SampledSet: opened videos and, of a manifest, the rows on them."""
+"""SampledSet: opened videos, with the rows of a manifest if one is given."""
 
 import math
 import os
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,21 +25,20 @@ from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 Given = Iterable[Source | str | os.PathLike[str]] | Manifest
-"""Paths of videos, or a manifest, whose rows are sampled as if each were a video."""
+"""Paths of videos, or a manifest, whose rows are sampled like videos."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SampledSet:
-    """Videos that were opened and, of a manifest, the rows that can be sampled."""
+    """Opened videos, and the rows of a manifest that can be sampled."""
 
     videos: VideoSet
     manifest: Manifest | None = None
     """None: a list of videos was given."""
     rows: Rows | None = None
-    """Of the manifest."""
+    """Rows of the manifest that have a frame; None without a manifest."""
     skipped_rows: tuple[MediaError, ...] = ()
-    """Errors of rows in whose time their video shows no frame; rows of videos that cannot be opened
-    are not among them."""
+    """Errors of rows without a frame; rows of videos that cannot be opened are not included."""
 
     @classmethod
     def open(
@@ -50,39 +50,40 @@ class SampledSet:
         rank: int = 0,
         ranks: int = 1,
     ) -> "SampledSet":
-        """Open the index of every video; the first rank warns of what is skipped.
+        """Open the index of every video; the first rank warns of skipped videos and rows.
 
-        Raises as `VideoSet.open` and `of_rows` do.
+        Raises the errors of `VideoSet.open` and `of_rows`.
         """
         videos = VideoSet.open(
             given.videos if isinstance(given, Manifest) else given,
             skip_bad=skip_bad,
             index_store=index_store,
+            where=partial(_location_of, given) if isinstance(given, Manifest) else None,
             rank=rank,
             ranks=ranks,
         )
-        opened, of = cls(videos=videos), f"{len(videos.indexes) + len(videos.skipped)} videos"
+        sampled, total = cls(videos=videos), f"{len(videos.indexes) + len(videos.skipped)} videos"
         if isinstance(given, Manifest):
-            opened = cls.of_rows(given, videos, skip_bad=skip_bad)
-            of += f" and {len(given)} rows"
+            sampled = cls.of_rows(given, videos, skip_bad=skip_bad)
+            total += f" and {len(given)} rows"
         if rank == 0:
-            warn_skipped(opened.skipped, of)
-        return opened
+            warn_skipped(sampled.skipped, total)
+        return sampled
 
     @classmethod
     def of_rows(cls, manifest: Manifest, videos: VideoSet, *, skip_bad: bool) -> "SampledSet":
-        """Return the rows of a manifest on its opened videos; some 30 microseconds a row.
+        """Return the rows of a manifest on its opened videos, in about 30 µs per row.
 
         Args:
             manifest: The rows.
-            videos: The videos of the manifest, opened.
-            skip_bad: Skip rows in whose time their video shows no frame, instead of raising.
+            videos: The opened videos of the manifest.
+            skip_bad: Skip rows without a frame, instead of raising.
 
         Raises:
-            MediaError: a row has no frame, and is not to be skipped.
+            MediaError: a row has no frame, and `skip_bad` is false.
             ConfigError: no row has a frame.
         """
-        opened = {number: place for place, number in enumerate(videos.number.tolist())}
+        opened = {number: position for position, number in enumerate(videos.number.tolist())}
         segments: list[_Segment] = []
         bad: list[MediaError] = []
         for row, number in enumerate(manifest.video.tolist()):
@@ -104,16 +105,16 @@ class SampledSet:
 
     @property
     def skipped(self) -> tuple[MediaError, ...]:
-        """Errors of unreadable videos, and of rows without a frame; each names its file."""
+        """Errors of unreadable videos, and of rows without a frame; each names the file."""
         return self.videos.skipped + self.skipped_rows
 
     @property
     def population(self) -> Population:
-        """The frames that are sampled; a frame of two rows counts twice."""
+        """Population of frames to sample; a frame in two rows counts twice."""
         return self.videos.population if self.rows is None else self.rows.population
 
     def timed_population(self) -> Population:
-        """Return the population with durations; 8 bytes a frame."""
+        """Return the population with durations, at 8 bytes per frame."""
         return (self.videos if self.rows is None else self.rows).timed_population()
 
     @property
@@ -126,12 +127,12 @@ class SampledSet:
 
     @property
     def classes(self) -> Mapping[str, tuple[str, ...]]:
-        """Column of labels in words → the names of its classes."""
+        """Column of text labels → names of its classes."""
         return {} if self.manifest is None else self.manifest.classes
 
     @property
     def decoded_gop_lengths(self) -> NDArray[np.int64]:
-        """Frames of each GOP that is decoded, as far as they are sampled; int64 [GOPs]."""
+        """int64 [GOPs]: frames of each decoded GOP that may be sampled."""
         decoded, rows = self.videos.decoded_population, self.rows
         if rows is None:
             return decoded.gop_lengths
@@ -147,8 +148,10 @@ class SampledSet:
             ]
         )
 
-    def use(self, *, seed: int | None, batch_size: int | None, ranks: int) -> SamplerContext:
-        """Return the context of a sampler of this set; arguments as for `SamplerContext`."""
+    def sampler_context(
+        self, *, seed: int | None, batch_size: int | None, ranks: int
+    ) -> SamplerContext:
+        """Return the context for a sampler of this set; arguments as for `SamplerContext`."""
         videos, manifest = self.videos, self.manifest
         if manifest is None or self.rows is None:
             numbers, given = videos.number, len(videos.indexes) + len(videos.skipped)
@@ -166,11 +169,11 @@ class SampledSet:
         )
 
     def bind(self, sampler: Sampler, context: SamplerContext) -> Sampler:
-        """Return the sampler of this set, in frames of its videos.
+        """Bind a sampler to this set; it then samples frame ids of the videos.
 
         Raises:
-            ConfigError: it is no sampler, does not suit the context, or cannot sample these rows;
-                or a video is too short for its clips: names the file.
+            ConfigError: the object is not a sampler, does not suit the context, or cannot sample
+                these rows; or a video is too short for its clips (names the file).
         """
         sampler = bind_sampler(sampler, context)
         if self.rows is None:
@@ -184,7 +187,7 @@ class SampledSet:
         return RowSampler(sampler=sampler, rows=self.rows, population=population)
 
     def frames_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the ids, among all frames of the videos, of ids in `population`."""
+        """Convert frame ids of `population` to frame ids of the videos."""
         return ids if self.rows is None else self.rows.frames_of(ids)
 
     def columns(self, rows: NDArray[np.int64]) -> Mapping[str, torch.Tensor | list[str]]:
@@ -199,12 +202,12 @@ class SampledSet:
     def entries(self, ids: NDArray[np.int64]) -> list[dict[str, Any]]:
         """Return the row number and the columns of each frame, by its id in `population`.
 
-        A number is a number, a label in words the number of its class, a text a text.
+        Numbers stay numbers, text labels are class numbers, and other texts stay texts.
         """
-        parts = self.population.video_of(ids)
+        videos = self.population.video_of(ids)
         if self.manifest is None or self.rows is None:
-            return [{"row": number} for number in self.videos.number[parts].tolist()]
-        rows = self.rows.number[parts]
+            return [{"row": number} for number in self.videos.number[videos].tolist()]
+        rows = self.rows.number[videos]
         columns = {name: values.tolist() for name, values in self.manifest.values(rows).items()}
         return [
             {"row": row, **{name: values[k] for name, values in columns.items()}}
@@ -212,9 +215,14 @@ class SampledSet:
         ]
 
 
+def _location_of(manifest: Manifest, video: int) -> str:
+    """Return the location of a video's first row: `line 7 of labels.csv`."""
+    return manifest.places.where(int(np.argmax(manifest.video == video)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Segment:
-    """Frames [first, stop) of a video: those of a row."""
+    """Segment of a row: frames [first, stop) of its video."""
 
     row: int
     video: int
@@ -222,7 +230,7 @@ class _Segment:
     first: int
     stop: int
     end: int | None
-    """First tick behind the segment; None: it extends to the end of the video."""
+    """First tick after the segment; None: the segment ends with the video."""
 
     @classmethod
     def of(cls, manifest: Manifest, row: int, video: int, videos: VideoSet) -> "_Segment":
@@ -231,8 +239,8 @@ class _Segment:
         first = first_at(index, start) if start else 0
         if end is None:
             return cls(row=row, video=video, first=first, stop=len(index), end=None)
-        behind = math.ceil(end / index.info.time_base)
-        return cls(row=row, video=video, first=first, stop=first_at(index, end), end=behind)
+        tick = math.ceil(end / index.info.time_base)
+        return cls(row=row, video=video, first=first, stop=first_at(index, end), end=tick)
 
     def gop_lengths(self, index: StreamIndex) -> NDArray[np.int64]:
         """Return the number of frames of each GOP in the segment, int64."""
@@ -245,9 +253,9 @@ class _Segment:
         start, end = manifest.segments[self.row]
         until = "its end" if end is None else f"{float(end):g} s"
         return MediaError(
-            f"{manifest.places.where(self.row)} is of {float(start):g} s to {until} of "
-            f"{index.source}, in which no frame begins; its frames begin from "
-            f"{index.seconds(0):.3f} s to {index.seconds(len(index) - 1):.3f} s: correct the row",
+            f"{manifest.places.where(self.row)} has no frame: no frame of {index.source} starts "
+            f"from {float(start):g} s to {until}; frames start from {index.seconds(0):.3f} s to "
+            f"{index.seconds(len(index) - 1):.3f} s; correct the row",
             source=str(index.source),
         )
 
@@ -271,10 +279,10 @@ def _rows(segments: list[_Segment], videos: VideoSet, manifest: Manifest) -> Row
         ]
         return Population.of(gops, durations, times=times, names=names)
 
-    begin = videos.population.video_start
+    starts = videos.population.video_start
     return Rows(
         number=np.array([segment.row for segment in segments], np.int64),
-        first=np.array([begin[segment.video] + segment.first for segment in segments], np.int64),
+        first=np.array([starts[segment.video] + segment.first for segment in segments], np.int64),
         population=Population.of(gops, times=times, names=names),
         timed=timed,
     )

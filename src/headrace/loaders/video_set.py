@@ -1,4 +1,4 @@
-"""VideoSet: the indexes of a training set's videos, and the population of their frames."""
+"""VideoSet: indexes of many videos, and the population of their frames."""
 
 import os
 import sys
@@ -22,14 +22,14 @@ from headrace.video.source import Source, check_is_list
 from headrace.video.stream_index import StreamIndex
 
 _MAX_NAMED = 3
-"""Files named in one message."""
+"""Max files named in one message."""
 
 
 def raise_all(errors: Sequence[MediaError], of: str) -> None:
     """Raise the first error, with the names of the next ones and the number of the rest.
 
     Args:
-        errors: One for each video, row or clip that cannot be used; empty: nothing is raised.
+        errors: One per unusable video, row or clip; empty: nothing is raised.
         of: Total with its noun: "11 videos".
     """
     if not errors:
@@ -41,13 +41,20 @@ def raise_all(errors: Sequence[MediaError], of: str) -> None:
     raise type(first)(message, source=first.source, pts=first.pts) from first
 
 
+def _located(error: MediaError, where: str) -> MediaError:
+    """Return an error with a location at the end of its message."""
+    located = type(error)(f"{error} ({where})", source=error.source, pts=error.pts)
+    located.__cause__ = error
+    return located
+
+
 def warn_skipped(
     errors: Sequence[MediaError | FrameLoss], of: str, listed: str = "skipped_videos"
 ) -> None:
-    """Warn once of what is skipped: its number, the first names, and the full list.
+    """Warn once of skipped media: their number, the first names, and the attribute with all.
 
     Args:
-        errors: One for each video, row or clip that is skipped; empty: no warning.
+        errors: One per skipped video, row or clip; empty: no warning.
         of: Total with its noun: "11 videos".
         listed: Attribute that lists all of them.
     """
@@ -68,7 +75,7 @@ def _names(errors: Sequence[MediaError | FrameLoss]) -> str:
 
 
 def frames_of_headrace() -> int:
-    """Return how many calls lie between the caller and the code outside headrace, it included."""
+    """Return the `stacklevel` of the first caller outside headrace."""
     frame, level = sys._getframe(1), 1
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("headrace."):
         frame, level = frame.f_back, level + 1
@@ -76,21 +83,21 @@ def frames_of_headrace() -> int:
 
 
 _CODEC_FRAMES = 8
-"""Measured: H.264 of 720p decoded by one thread takes some 10 MB."""
+"""Frames of memory per codec. Measured: one thread takes about 10 MB for H.264 at 720p."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VideoSet:
-    """The indexes of many videos, and the population of their frames. Holds no open file."""
+    """Indexes of many videos, and the population of their frames. Holds no open file."""
 
     indexes: tuple[StreamIndex, ...]
     """Indexes of the videos that can be read, in the order given."""
     number: NDArray[np.int64]
     """int64 [indexes]: position of each video in the given list."""
     skipped: tuple[MediaError, ...]
-    """Errors of the videos that cannot be read."""
+    """Errors of videos that cannot be read."""
     refused: tuple[Source, ...]
-    """Videos that cannot be read, in the same order."""
+    """Videos that cannot be read, in the order of `skipped`."""
 
     @classmethod
     def open(
@@ -100,24 +107,27 @@ class VideoSet:
         skip_bad: bool = False,
         index_store: IndexStore | None = None,
         on_progress: Callable[[int], None] = lambda done: None,
+        where: Callable[[int], str] | None = None,
         rank: int = 0,
         ranks: int = 1,
     ) -> "VideoSet":
-        """Open the index of every video; new videos are scanned in parallel, known ones not read.
+        """Open the index of every video. New videos are scanned in parallel, known ones not read.
 
         Args:
             videos: Paths of the videos.
             skip_bad: Skip files that cannot be opened as video, instead of raising.
             index_store: Store of the indexes; None: the user's cache folder.
-            on_progress: Called after each video with the number that is done.
-            rank: Rank of this process among those that open the same videos now, and share the
+            on_progress: Called after each video with the number of opened videos.
+            where: Position of a video → its location, for errors: "line 3 of videos.csv". None: the
+                videos have no locations.
+            rank: Rank of this process among `ranks` that open the same videos now and share the
                 work.
-            ranks: Number of these processes.
+            ranks: Number of processes.
 
         Raises:
-            ConfigError: there is no video, or none can be read; or `videos` is one path.
+            ConfigError: there is no video, or none can be read; or `videos` is a single path.
             OpenError, ScanError: videos cannot be read, and `skip_bad` is false: the error of the
-                first, which names the next and counts the rest. All videos are opened before.
+                first, with the names of the next ones. It is raised after all videos were tried.
         """
         check_is_list(videos)
         sources = [Source.of(video) for video in videos]
@@ -134,10 +144,10 @@ class VideoSet:
             try:
                 opened[number] = open_one(source)
             except MediaError as error:
-                bad.append(error)
+                bad.append(error if where is None else _located(error, where(number)))
                 refused.append(source)
         if len({source for source in sources if type(source) is Source}) < len(sources):
-            on_progress(len(sources))  # counts duplicates, and sources that are no plain files
+            on_progress(len(sources))  # includes duplicates, and sources that are not plain files
         if not skip_bad:
             raise_all(bad, f"{len(sources)} videos")
         if not opened:
@@ -152,7 +162,7 @@ class VideoSet:
 
     @cached_property
     def population(self) -> Population:
-        """The frames of all videos, under one numbering."""
+        """Population of the frames of all videos."""
         return self._population(None)
 
     def common_size(self) -> tuple[int, int]:
@@ -165,17 +175,17 @@ class VideoSet:
         for index in self.indexes:
             if index.info.upright_size != first.info.upright_size:
                 raise ConfigError(
-                    f"frames of one size are needed for a batch: {first.source} has "
+                    f"frames of a batch must have one size: {first.source} has "
                     f"{first.info.upright_size}, {index.source} {index.info.upright_size} "
                     "(height, width); give a size"
                 )
         return first.info.upright_size
 
     def check_fit(self, fit: Fit | ResizeFit) -> None:
-        """Check that proxies allow a fit: a stretched proxy has no aspect ratio to keep.
+        """Check that proxies support a fit: a stretched proxy has lost the aspect ratio.
 
         Raises:
-            ConfigError: a video is read from a stretched proxy: names it.
+            ConfigError: a video is read from a stretched proxy; names the video.
         """
         for index in self.indexes:
             if isinstance(index, ProxyIndex):
@@ -183,24 +193,24 @@ class VideoSet:
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
-        """int64 [indexes, 2]: (height, width) of each video's upright frames, not of its proxy."""
+        """int64 [indexes, 2]: (height, width) of each original video's upright frames."""
         return np.array([index.original_size for index in self.indexes], np.int64)
 
     @property
     def codec_bytes(self) -> int:
-        """Estimated bytes of the largest video's codec: reference frames in YUV 4:2:0."""
+        """Estimated bytes of the codec of the largest video: reference frames in YUV 4:2:0."""
         sides = (index.info.upright_size for index in self.indexes)
         return _CODEC_FRAMES * max(height * width for height, width in sides) * 3 // 2
 
     @cached_property
     def decoded_population(self) -> Population:
-        """The same frames, by the GOPs that are decoded: those of proxies, if any."""
+        """Population of the same frames, with the GOPs that are decoded: of proxies, if any."""
         if not any(index.decoded_gop_lengths is not index.gop_lengths for index in self.indexes):
             return self.population
         return Population.of([index.decoded_gop_lengths for index in self.indexes])
 
     def timed_population(self) -> Population:
-        """Return the population with durations, to sample uniformly in time; 8 bytes a frame."""
+        """Return the population with durations, for uniform sampling in time; 8 bytes per frame."""
         return self._population(
             [index.duration * np.float64(index.info.time_base) for index in self.indexes]
         )
@@ -210,14 +220,14 @@ class VideoSet:
     ) -> FrameTimes:
         """Return the presentation times of frames [first, stop), up to tick `end`; a view.
 
-        None: the end of the video.
+        `stop` None: the end of the video. `end` None: the end of the last frame.
         """
         index = self.indexes[video]
         stop = len(index) if stop is None else stop
-        shown_until = int(index.pts[stop - 1]) + max(1, int(index.duration[stop - 1]))
+        last_end = int(index.pts[stop - 1]) + max(1, int(index.duration[stop - 1]))
         return FrameTimes(
             pts=index.pts[first:stop],
-            end=shown_until if end is None else min(end, shown_until),
+            end=last_end if end is None else min(end, last_end),
             time_base=index.info.time_base,
         )
 
@@ -231,9 +241,9 @@ class VideoSet:
 
     @cached_property
     def checksum(self) -> int:
-        """Checksum of names, sizes in bytes, lengths and GOPs, in order.
+        """Checksum of file names, sizes in bytes, lengths and GOPs, in order.
 
-        Folders and modification times are not in it, so moved or copied videos have the same.
+        Does not include folders and modification times, so that videos may be moved or copied.
         """
         files = [
             f"{index.source.path.name}/{index.source.stream}/{index.fingerprint.size}"
@@ -244,7 +254,7 @@ class VideoSet:
     def pts_seconds(
         self, video: NDArray[np.int64], index: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """Return the presentation time of frame `index` of `video`, both int64 of one shape."""
+        """Return the presentation times of frames `index` of `video`, int64 of the same shape."""
         times = np.empty(index.shape, np.float64)
         for number in np.unique(video):
             mask = video == number

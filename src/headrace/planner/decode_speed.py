@@ -153,7 +153,7 @@ def _time_gop(
         middle = (first + length // 2,)
         for _, frame in decoder.run(DecodeJob(middle, goes_on=False)):
             for trial in trials:
-                trial.take(frame)
+                trial.measure(frame)
         return runs
     except MediaError as error:
         return error

@@ -1,4 +1,4 @@
-"""Chunks: pieces of a video of about equal cost, cut at keyframes; a chunk is done whole or not."""
+"""Chunks: units of work of about equal cost, cut from a video at keyframes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,30 +12,30 @@ from headrace.cached_property import cached_property
 from headrace.video.stream_index import StreamIndex
 
 _SEEK: Final = 2.0
-"""Cost of a seek, which also makes a new codec, in decoded frames."""
+"""Cost of a seek with a new codec, in decoded frames."""
 _MAX_OVERHEAD: Final = 1 / 8
-"""Approximate share of a GOP's cost that cutting it may add, by decoding frames again."""
+"""Approximate max share of a GOP's cost that cutting adds, because frames are decoded again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
-    """Wanted frames of one video that one worker handles together."""
+    """Wanted frames of one video that one worker processes together."""
 
     video: int
     """Index of the video in the requested list."""
     start: int
     stop: int
-    """Indices of its wanted frames lie in [start, stop)."""
+    """Indices of its wanted frames are in [start, stop)."""
     frames: int
     """Number of wanted frames, or of clips that start in the chunk."""
     decoded: int = 0
-    """Frames decoded for the wanted frames; 0: unknown."""
+    """Number of frames to decode for the wanted frames; 0: unknown."""
     cost: float = 0.0
     """Estimated cost, in decoded pixels."""
 
     @property
     def name(self) -> str:
-        """Name from video and frame range; the same in later runs."""
+        """Name made of video and frame range; the same in later runs."""
         return f"{self.video:05d}-{self.start:08d}-{self.stop:08d}"
 
     def of(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -54,17 +54,18 @@ def chunks_of(
 ) -> list[Chunk]:
     """Cut a video into chunks of about equal cost, at keyframes where possible.
 
-    Each GOP is decoded once, up to its last wanted frame. A GOP is cut inside only if it costs
+    Each GOP is decoded once, up to its last wanted frame. A GOP is cut only if it costs as much as
     several chunks, mostly for work after decoding. Each piece then decodes the GOP from its
-    keyframe; together the pieces cost at most about an eighth more. The borders depend only on
-    the arguments, not on the number of workers, so a later run has the same chunks.
+    keyframe; all pieces together cost at most about an eighth more. The borders depend only on the
+    arguments, not on the number of workers, so a later run has the same chunks.
 
     Args:
         video: Index of the video in the requested list.
-        index: Its frames.
-        wanted: int64, strictly ascending.
-        frame_cost: Cost of a wanted frame after its decoding, in decoded pixels.
-        max_cost: Cost of a chunk, in decoded pixels; a GOP that is mostly decoded may cost more.
+        index: Index of the video's frames.
+        wanted: Wanted frames: int64, strictly ascending.
+        frame_cost: Cost of a wanted frame after decoding, in decoded pixels.
+        max_cost: Max cost of a chunk, in decoded pixels; exceeded by a GOP whose cost is mostly
+            decoding.
     """
     if not len(wanted):
         return []
@@ -94,7 +95,7 @@ def chunks_of(
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    """Consecutive wanted frames: first and last position in the list of wanted frames."""
+    """Consecutive wanted frames: first and last position among the wanted frames."""
 
     first: int
     last: int
@@ -108,7 +109,7 @@ class _Gops:
 
     first: NDArray[np.int64]
     last: NDArray[np.int64]
-    """Positions of each GOP's last wanted frame in the list of wanted frames; `first`: likewise."""
+    """Positions of each GOP's first and last wanted frame among the wanted frames."""
     keyframe: NDArray[np.int64]
     decoded: NDArray[np.int64]
     wanted: NDArray[np.int64]
@@ -140,9 +141,9 @@ class _Gops:
         return (self.decoded + _SEEK) * self.pixels + frames * self.frame_cost
 
     def num_pieces(self, gop: int, max_cost: float) -> int:
-        """Return the number of pieces to cut a GOP into; each decodes from the GOP's keyframe.
+        """Return the number of pieces of a GOP; each is decoded from the GOP's keyframe.
 
-        Each piece after the first adds a seek and, on average, half of the GOP's decoding.
+        Each piece after the first adds a seek and, on average, half of the GOP's decoding cost.
         """
         cost = float(self.costs[gop])
         added = float((self.decoded[gop] / 2 + _SEEK) * self.pixels)
@@ -150,10 +151,10 @@ class _Gops:
         return max(1, min(frames, round(cost / max_cost), 1 + int(_MAX_OVERHEAD * cost / added)))
 
     def cut(self, gop: int, pieces: int) -> Iterator[_Part]:
-        """Yield pieces of equal cost: later ones decode more frames, and have fewer wanted ones.
+        """Yield pieces of equal cost: later pieces decode more frames, and have fewer wanted ones.
 
-        With the decoding cost D and the remaining cost E of the GOP, and r = E / (D + E), piece k
-        ends at (1 - r ** k) / (1 - r ** pieces) of its frames.
+        With the decoding cost D and the other cost E of the GOP, and r = E / (D + E), piece k ends
+        at (1 - r ** k) / (1 - r ** pieces) of its wanted frames.
         """
         decoding = self.decoded[gop] * self.pixels
         ratio = 1 - decoding / self.costs[gop]

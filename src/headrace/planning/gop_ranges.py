@@ -1,4 +1,4 @@
-"""GOP ranges: wanted frames of one video that one decoder delivers together, and their batches."""
+"""GOP ranges: wanted frames of consecutive GOPs for one decoder, and their batches."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,32 +12,32 @@ from headrace.video.stream_index import StreamIndex
 
 @dataclass(frozen=True, kw_only=True)
 class GopRange:
-    """Wanted frames of one video that one decoder delivers together, from consecutive GOPs."""
+    """Wanted frames of consecutive GOPs of one video, which one decoder delivers together."""
 
     video: int
     """Index of the video in the requested list."""
     index: StreamIndex
-    """The frames of that video."""
+    """Index of the video's frames."""
     wanted: tuple[int, ...]
-    """Indices of the frames, strictly ascending."""
+    """Indices of the wanted frames, strictly ascending."""
 
 
 def split_ranges(
     video: int, index: StreamIndex, wanted: NDArray[np.int64], *, at_least: int = 1
 ) -> Iterator[GopRange]:
-    """Cut `wanted` (int64, strictly ascending) at keyframes.
+    """Cut `wanted` frames (int64, strictly ascending) at keyframes.
 
-    Every GOP is decoded by one decoder, once, up to its last wanted frame. Consecutive GOPs are
-    joined up to `at_least` frames: each short range costs a seek.
+    Every GOP is decoded once, by one decoder, up to its last wanted frame. Consecutive GOPs are
+    joined until a range has `at_least` frames, because each range costs a seek.
     """
     gops = np.searchsorted(index.gop_start, wanted, "right") - 1
     part: list[int] = []
-    for gop, frames in _by_gop(gops, wanted):
-        follows = bool(part) and index.gop_of(part[-1]) + 1 == gop
+    for frames in np.split(wanted, np.flatnonzero(np.diff(gops)) + 1) if len(wanted) else ():
+        follows = bool(part) and index.gop_of(part[-1]) + 1 == index.gop_of(int(frames[0]))
         if part and (len(part) >= at_least or not follows):
             yield GopRange(video=video, index=index, wanted=tuple(part))
             part = []
-        part += frames
+        part += frames.tolist()
     if part:
         yield GopRange(video=video, index=index, wanted=tuple(part))
 
@@ -50,7 +50,7 @@ def split_video(
     at_least: int = 1,
     max_frames: int | None = None,
 ) -> Iterator[GopRange]:
-    """Cut every `stride`-th frame of a video at keyframes: the first `max_frames`, if given.
+    """Cut every `stride`-th frame of a video at keyframes; only the first `max_frames`, if given.
 
     Raises:
         ConfigError: `stride` is below 1.
@@ -60,21 +60,14 @@ def split_video(
     return split_ranges(video, index, wanted, at_least=at_least)
 
 
-def _by_gop(gops: NDArray[np.int64], wanted: NDArray[np.int64]) -> Iterator[tuple[int, list[int]]]:
-    borders = np.flatnonzero(np.diff(gops)) + 1
-    for part in np.split(np.arange(len(wanted)), borders):
-        if len(part):
-            yield int(gops[part[0]]), wanted[part].tolist()
-
-
 @dataclass(frozen=True, kw_only=True)
 class BatchPart:
     """Consecutive frames of one range in one batch: one decode job."""
 
     batch: int
-    """Index of the batch among all planned ones."""
+    """Index of the batch among all planned batches."""
     first: int
-    """Row of the first of these frames in the batch."""
+    """Row of the part's first frame in the batch."""
     wanted: tuple[int, ...]
     """Indices of the frames, ascending."""
     batch_frames: int
@@ -82,12 +75,12 @@ class BatchPart:
 
     @property
     def stop(self) -> int:
-        """Row after the last of these frames in the batch."""
+        """Row after the part's last frame in the batch."""
         return self.first + len(self.wanted)
 
     @property
     def is_last(self) -> bool:
-        """Whether it fills the batch."""
+        """Whether the part is the last of its batch."""
         return self.stop == self.batch_frames
 
 
@@ -99,7 +92,7 @@ def split_batches(
     max_frames: int,
     first_batch: int = 0,
 ) -> Iterator[tuple[GopRange, list[BatchPart]]]:
-    """Yield every range with its parts of batches, in order; a batch may have several ranges.
+    """Yield every range with its batch parts, in order; a batch may have parts of several ranges.
 
     All batches have `batch_size` frames, except the last.
 
@@ -107,7 +100,7 @@ def split_batches(
         ranges: Ranges of one video, in order.
         num_frames: Frames in all ranges.
         batch_size: Frames in a batch.
-        max_frames: Frames in a part, at most.
+        max_frames: Max frames in a part.
         first_batch: Index of the first batch.
     """
     done = 0

@@ -1,4 +1,4 @@
-"""Lookahead planner: from requests in delivery order to GOP jobs, each GOP once per window."""
+"""Lookahead planner: GOP jobs for requests in delivery order, each GOP once per window."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from headrace.errors import ConfigError
 
 _GOLDEN = (5**0.5 - 1) / 2
-"""Golden ratio; its multiples, modulo 1, fill the unit interval evenly from the first on."""
+"""Golden ratio conjugate; the first n of its multiples, modulo 1, are evenly spread for any n."""
 _WIDENING = 4
 """Factor by which a narrow window widens each time its initial number of requests has passed. With
-less, GOPs are decoded several times until it is wide; with more, early batches wait for frames of
-later ones."""
+a smaller one, GOPs are decoded several times until the window is wide; with a larger one, early
+batches wait for frames of later ones."""
 
 
 class GopLookup(Protocol):
-    """Lookup from frame ids to GOP ids, for example a `Population`."""
+    """Lookup of GOP ids by frame ids, for example a `Population`."""
 
     def gop_of(self, frame_ids: NDArray[np.int64], /) -> NDArray[np.int64]:
-        """Return the id of each frame's GOP; same shape."""
+        """Return the GOP id of each frame, with the same shape."""
         ...
 
 
@@ -30,11 +30,11 @@ class StoredFrames(Protocol):
     """Frames on a disk, which need not be decoded."""
 
     def has(self, frame: int, /) -> bool:
-        """Return whether a frame is stored, or will be, by a job that was planned before."""
+        """Return whether a frame is stored, or a planned job will store it."""
         ...
 
     def plan(self, gop: int, /) -> bool:
-        """Return whether the next job decodes this GOP whole, and stores it."""
+        """Return whether the next job decodes the whole GOP, and stores it."""
         ...
 
 
@@ -47,9 +47,9 @@ class GopJob:
     frames: tuple[int, ...]
     """Frame ids, strictly ascending."""
     due: frozenset[int]
-    """Frame ids that only the batch of the job needs; the other frames wait for later batches."""
+    """Frame ids that only the job's batch needs; the other frames wait for later batches."""
     is_whole: bool = False
-    """Whether all frames of the GOP are decoded, and stored on the disk."""
+    """Whether all frames of the GOP are decoded and stored on the disk."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,10 +59,11 @@ class PlannedBatch:
     requests: NDArray[np.int64]
     """Requested frame ids, in order: int64 [N], or [N, T] for clips."""
     jobs: tuple[GopJob, ...]
-    """Decode jobs due with this batch, in the order of need; they also serve later batches."""
+    """Decode jobs due with this batch, in the order of its requests; they also serve later
+    batches."""
     waiting: tuple[int, ...]
-    """Requested frame ids that wait for later batches, too, that earlier batches decoded, or that
-    are stored; in order of need."""
+    """Requested frame ids that are not due only here: they also wait for later batches, were
+    decoded for earlier ones, or are stored. In the order of requests."""
     released: tuple[int, ...]
     """Held frame ids that no later batch needs."""
 
@@ -80,15 +81,15 @@ def look_ahead(
 ) -> Iterator[PlannedBatch]:
     """Plan decode jobs for batches: each GOP is decoded once per window of requests.
 
-    When a frame is due and not held, its GOP is decoded: all frames of the GOP requested in this
-    slot or the next `lookahead - 1`. They are held until their last request. Requests are neither
-    changed nor moved, so the batches do not depend on the window.
+    When a frame is due and not held, its GOP is decoded: all frames of the GOP that this request or
+    the next `lookahead - 1` requests ask for. They are held until their last request. Requests are
+    neither changed nor reordered, so batches do not depend on the window.
 
-    All GOPs would be decoded at the start, and again together one window later, in waves. To
-    avoid these, the first decode of a GOP covers only part of the window, a different part for
-    each GOP, unless the window holds all requests. With `first`, the window starts narrow, so
-    the first batch does not wait for frames of later ones; GOPs are then decoded a few more times
-    until the window is wide.
+    Without a countermeasure, all GOPs would be decoded at the start, and all again one window
+    later, in waves. So the first decode of a GOP covers only a part of the window, a different part
+    for each GOP, unless the window has all requests. With `first`, the window starts narrow, so
+    that the first batch does not wait for frames of later ones; GOPs are then decoded a few more
+    times until the window is wide.
 
     Reads `lookahead` requests ahead, across epochs if `batches` continues. Takes a few
     microseconds and 200 bytes per request; `sampling.decode_cost.lookahead_cost` computes the
@@ -96,16 +97,15 @@ def look_ahead(
 
     Args:
         batches: Frame ids, int64 [N] or [N, T]; may be infinite.
-        population: The GOP of each frame.
+        population: Lookup of the GOP of each frame.
         lookahead: Requests (single frames) in the window; 1 is naive random access.
         capacity: Max distinct frames held for later batches, besides the current batch. Excess
-            frames, the last needed first, are dropped and decoded again later.
+            frames are dropped, the last needed first, and decoded again later.
         first: Requests in the window at the start; it widens as requests pass. None: `lookahead`.
-        limits: Returns (lookahead, capacity), where they change meanwhile; read for every batch.
-        stored: Frames that are stored on a disk. Those that do not fit the capacity are read from
-            there, instead of decoded again.
-        unstored_batches: First batches whose jobs store nothing, so that they do not wait for whole
-            GOPs.
+        limits: Returns (lookahead, capacity) for every batch, if they change. None: constant.
+        stored: Frames on a disk, which are read instead of decoded. None: no disk.
+        unstored_batches: Number of first batches whose jobs store nothing, so that they do not wait
+            for whole GOPs.
 
     Raises:
         ConfigError: `lookahead` is below 1, or `capacity` below 0.
@@ -137,7 +137,7 @@ def _plan_batch(
     *,
     may_store: bool,
 ) -> PlannedBatch:
-    """Return the plan of the batch that `held` has started."""
+    """Plan the batch that `held` has started."""
     jobs, decoded, waiting = [], set[int](), dict[int, None]()
     for due in window.requests(requests.size):
         if not due.is_served and stored is not None and stored.has(due.frame):
@@ -161,41 +161,41 @@ def _plan_batch(
 
 @dataclass(slots=True)
 class _Request:
-    """Request of one frame by one slot."""
+    """Request of one frame."""
 
     frame: int
     gop: int
     batch: int
     position: int
-    """Number of requests before it."""
+    """Number of earlier requests."""
     is_served: bool = False
-    """Whether a planned decode provides the frame for this slot's batch."""
+    """Whether a planned decode or the disk provides the frame for the request's batch."""
 
 
 @dataclass(kw_only=True, eq=False)
 class _Window:
-    """The requests in the planner's window."""
+    """Requests in the planner's window."""
 
     unread: Iterator[NDArray[np.int64]]
     population: GopLookup
     lookahead: int
-    """Its size in requests, once it has widened."""
+    """Final size of the window, in requests."""
     first: int
-    """Its initial size in requests."""
+    """Initial size of the window, in requests."""
     waiting: defaultdict[int, list[_Request]] = field(default_factory=lambda: defaultdict(list))
-    """GOP → its requests inside the window that are not served, in order."""
+    """GOP → unserved requests inside the window, in order."""
     _passed: int = 0
     _batches_read: int = 0
     _requests_read: int = 0
     _first_ends: dict[int, float] = field(default_factory=dict)
-    """Decoded GOP → position where its first part of the window ends."""
+    """Decoded GOP → position up to which its first decode serves requests."""
     _read_batches: deque[NDArray[np.int64]] = field(default_factory=deque)
     _outside: deque[_Request] = field(default_factory=deque)
     _inside: deque[_Request] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self._width = self.first
-        """Its current size in requests."""
+        """Current size of the window, in requests."""
 
     def batches(self) -> Iterator[NDArray[np.int64]]:
         """Yield the batches in order."""
@@ -203,7 +203,7 @@ class _Window:
             yield self._read_batches.popleft()
 
     def requests(self, count: int) -> Iterator[_Request]:
-        """Yield the next `count` requests, each when it is the first of the window."""
+        """Yield the next `count` requests, each at the time when it is the window's first."""
         for _ in range(count):
             while len(self._inside) < self._width and (self._outside or self._read()):
                 request = self._outside.popleft()
@@ -215,7 +215,7 @@ class _Window:
                 self._width = min(self.lookahead, self._width * _WIDENING)
 
     def requests_to_serve(self, due: _Request) -> list[_Request]:
-        """Return the requests, in order, that one decode serves together with `due`."""
+        """Return the requests that one decode serves together with `due`, in order."""
         requests = self.waiting[due.gop]
         if due.gop not in self._first_ends:
             if not self._outside and not self._read():
@@ -250,7 +250,7 @@ class _Window:
 
 
 class _HeldFrames:
-    """Held frames, each until its last batch."""
+    """Frames that are held, each until its last batch."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -261,14 +261,15 @@ class _HeldFrames:
         """Frames held for later batches."""
 
     def start(self, batch: int) -> None:
-        """Start the next batch."""
+        """Start a batch."""
         self._now = batch
         self._later -= len(self._last_of[batch])
 
     def serve(self, requests: list[_Request]) -> dict[int, bool]:
-        """Serve requests up to the capacity.
+        """Serve requests, up to the capacity.
 
-        Return the frames to decode for them, and whether the present batch alone needs each.
+        Returns:
+            Frames to decode → whether only the current batch needs the frame.
         """
         new = set[int]()
         for request in requests:
@@ -279,7 +280,7 @@ class _HeldFrames:
         return {frame: self._until[frame] == self._now for frame in new}
 
     def release(self) -> tuple[int, ...]:
-        """Release the frames whose last batch this was, and return them."""
+        """Release and return the frames whose last batch is the current one."""
         frames = tuple(self._last_of.pop(self._now))
         for frame in frames:
             del self._until[frame]

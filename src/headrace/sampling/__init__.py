@@ -1,5 +1,5 @@
-"""Samplers: which frames, in which order; pure, seeded, and independent of decoding.
+"""Samplers: choice and order of frames; pure, seeded, and independent of decoding.
 
 Begin with `sampler.py`, the protocol, then `frame_samplers.py`.
-A sampler is one class plus its public name; a changed order needs a new saved identity.
+If the order of a sampler changes, the identity in saved states must change too.
 """

@@ -1,4 +1,4 @@
-"""Bursts: clusters of neighbouring frames that one decode yields, delivered far apart."""
+"""Bursts: clusters of neighboring frames that are decoded together and delivered far apart."""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -18,36 +18,36 @@ from headrace.units import check_integers
 @answers_names
 @dataclass(frozen=True, kw_only=True)
 class Bursts:
-    """Each frame exactly once per epoch, in bursts; one decode yields all frames of a burst.
+    """Each frame exactly once per epoch, in bursts; the frames of a burst are decoded together.
 
-    The only sampler that trades statistics for speed. Its bias is 0: every slot holds a uniform
-    frame. But frames of one burst are correlated; `bias.mate_lags` returns their distance in
-    batches, and the rest of `bias` the effect on gradients.
+    The only sampler that trades statistics for speed. Its bias is 0: every slot has a uniform
+    frame. But frames of one burst are correlated: `bias.mate_lags` returns their distance in
+    batches, and other functions of `bias` the effect on gradients.
 
-    1. Every GOP is cut into as many whole bursts as it holds, the last one ending with the GOP.
-       The remaining frames at its start, and GOPs shorter than a burst, are concatenated in order
-       and cut the same way. So all bursts have the same size (except the very last), most lie
-       inside a GOP, and the others are the cheapest to decode: they lie next to keyframes.
+    1. Every GOP is cut into as many whole bursts as fit, of which the last ends with the GOP. The
+       remaining frames at its start, and GOPs shorter than a burst, are concatenated in order and
+       cut in the same way. So all bursts have the same size (except the very last). Most are inside
+       a GOP; the others are next to keyframes, and cheapest to decode.
     2. Bursts in random order, end to end, form a circle of all frames; an epoch starts at a random
-       position. Therefore every slot is uniform, because its position on the circle is.
-    3. The circle is cut into `lanes` equal parts, and slots go to the lanes in turn. Frames of a
-       burst are a multiple of `lanes` slots apart, so a step of at most `lanes` frames, on all
-       ranks together, never holds two of them; `check_step` checks this.
+       position. So every slot is uniform, because its position on the circle is.
+    3. The circle is cut into `lanes` equal parts, and slots are taken from the lanes in turn.
+       Frames of a burst are a multiple of `lanes` slots apart, so a step of at most `lanes` frames,
+       over all ranks, never has two of them; `check_step` checks this.
     4. Slots are delivered as planned, never in the order of decoding: otherwise frames that decode
        fast would come first.
 
-    Each epoch has its own order and start; the bursts are the same in all epochs, because a random
-    cut would decode half a frame more for each one delivered, and would not reduce bias. A slot is
-    computed in O(log GOPs). A burst is decoded once if the planner looks ahead
+    Each epoch has its own order and start. The bursts are the same in all epochs: random cuts would
+    decode half a frame more per frame delivered, and would not reduce the bias. A slot is computed
+    in O(log GOPs). A burst is decoded once if the planner looks ahead
     (frames_per_burst - 1) * lanes + 1 slots.
     Source: CorgiPile (Xu et al., SIGMOD 2022) shuffles blocks in the same way, in a pool.
     """
 
     frames_per_burst: int
-    """Frames from one decode. 1 is `ShuffledFrames`."""
+    """Frames in a burst. 1 is the same as `ShuffledFrames`."""
     lanes: int
-    """Bursts in delivery at a time: at least the batch size times the number of ranks.
-    About lanes * (frames_per_burst - 1) / 2 decoded frames wait for their slot."""
+    """Number of bursts that are delivered in parallel: at least the batch size times the number of
+    ranks. About lanes * (frames_per_burst - 1) / 2 decoded frames wait for their slot."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -69,8 +69,8 @@ class Bursts:
         if self.frames_per_burst > 1:
             if context.batch_size is None:
                 raise ConfigError(
-                    f"{self} keeps frames of a burst out of one batch, and needs its size; give "
-                    "batch_size, that of the DataLoader"
+                    f"{self} keeps frames of a burst out of one batch, and needs the batch size; "
+                    "give batch_size, as for the DataLoader"
                 )
             self.check_step(context.batch_size, context.ranks)
         return replace(self, seed=context.seed_for(self.seed))
@@ -79,8 +79,8 @@ class Bursts:
         """Return the order of one epoch: as many slots as frames. Reads every GOP length once.
 
         Raises:
-            ConfigError: there are fewer than lanes * (frames_per_burst + 1) frames, so that a
-                batch could hold two frames of a burst.
+            ConfigError: there are fewer than lanes * (frames_per_burst + 1) frames, so a batch
+                could have two frames of a burst.
         """
         frames = population.num_frames
         max_lanes = frames // (self.frames_per_burst + 1)
@@ -91,7 +91,8 @@ class Bursts:
                 f"at most {max_lanes} lanes are possible"
             )
         bursts = _Bursts.of(population, self.frames_per_burst)
-        # The last, shorter burst stays at the end; on a circle no position is special.
+        # The last, shorter burst is not shuffled, which is fine: on a circle no position is
+        # special.
         draws = CounterRng(self.seed, epoch, RngStream.SHUFFLE)
         shuffle = Feistel(size=frames // self.frames_per_burst, draws=draws)
         rounds, longer = divmod(frames, self.lanes)
@@ -99,7 +100,7 @@ class Bursts:
 
         def frames_at(slots: NDArray[np.int64]) -> NDArray[np.int64]:
             in_lane, lane = np.divmod(slots, self.lanes)
-            # The first `longer` lanes hold one frame more, so that the lanes hold all frames.
+            # The first `longer` lanes have one frame more, so that the lanes have all frames.
             position = lane * rounds + np.minimum(lane, longer) + in_lane
             burst, step = np.divmod((start + position) % frames, self.frames_per_burst)
             is_full = burst < len(shuffle)
@@ -109,9 +110,9 @@ class Bursts:
         return EpochOrder(length=frames, frames_at=frames_at)
 
     def check_step(self, batch_size: int, ranks: int = 1) -> None:
-        """Check that no step of `batch_size` on each of `ranks` holds two frames of a burst.
+        """Check that no step of `batch_size` on each of `ranks` has two frames of a burst.
 
-        Slots that are repeated to give all ranks equally many are not checked.
+        Does not consider slots that are repeated so that all ranks have equally many.
 
         Raises:
             ConfigError: a step has more frames than there are lanes.
@@ -121,20 +122,22 @@ class Bursts:
             return
         smaller = f", or a batch_size of at most {self.lanes // ranks}"
         raise ConfigError(
-            f"a step of {batch_size} frames on each of {ranks} ranks can hold two frames of one "
-            f"burst if they are dealt to {self.lanes} lanes; ask for {step} lanes or more"
+            f"a step of {batch_size} frames on each of {ranks} ranks can have two frames of one "
+            f"burst with {self.lanes} lanes; choose {step} lanes or more"
             f"{smaller if self.lanes >= ranks else ''}"
         )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Bursts:
-    """All bursts end to end, unshuffled: first those inside a GOP, then those of the remainders."""
+    """All bursts end to end, unshuffled: bursts inside a GOP, then bursts of the remainders."""
 
     inside: NDArray[np.int64]
-    """int64 [GOPs + 1]: frames before each GOP that are in bursts inside a GOP; last, all."""
+    """int64 [GOPs + 1]: frames before each GOP that are in bursts inside a GOP; the last entry is
+    their total."""
     remainder: NDArray[np.int64]
-    """int64 [GOPs + 1]: frames before each GOP that are in remainders; last, all."""
+    """int64 [GOPs + 1]: frames before each GOP that are in remainders; the last entry is their
+    total."""
 
     @classmethod
     def of(cls, population: Population, frames_per_burst: int) -> "_Bursts":
@@ -142,10 +145,11 @@ class _Bursts:
         return cls(inside=population.gop_start - remainder, remainder=remainder)
 
     def frames_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the frame at each position in [0, frames).
+        """Return the frame id at each position in [0, frames).
 
-        A frame id is the number of frames before it: of its own kind, which is its position among
-        them, and of the other kind. Inside its GOP, the GOP's own remainder comes before it.
+        A frame id is the number of frames before the frame: frames of the same kind (inside or
+        remainder), which is its position among them, plus frames of the other kind. A frame inside
+        a GOP comes after the remainder of that GOP.
         """
         in_remainders = positions - self.inside[-1]
         next_gop = np.searchsorted(self.inside, positions, "right")

@@ -1,4 +1,4 @@
-"""Clip samplers: at random starts, at evenly spaced starts, and by segments."""
+"""Clip samplers: random starts, evenly spaced starts, and segments."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,43 +25,43 @@ from headrace.sampling.sampling_weights import (
 from headrace.units import check_counts, one_of
 
 EachOnce = Literal["videos", "starts"]
-"""What an epoch of random clips holds exactly once."""
+"""What an epoch of random clips has exactly once."""
 
 
 @answers_names
 @dataclass(frozen=True, kw_only=True)
 class RandomClips:
-    """Clips at random starts; an order delivers int64 [n, num_frames] frame ids.
+    """Clips at random starts; an order returns frame ids, int64 [n, num_frames].
 
-    Clips are uniform, single frames are not: where clips must lie inside their video, a frame
+    Clips are uniform, single frames are not: if clips must be inside their video, a frame
     t < span - 1 frames from its start or end is in t // stride + 1 clips instead of num_frames.
     With `repeat_last` or `wrap` every frame is the start of a clip.
 
-    With `fps` a clip has the same duration in every video, whatever its frame rate: it starts at a
+    With `fps`, clips have the same duration in every video, for any frame rate. A clip starts at a
     frame, and its frame k is the one shown k / fps seconds later (`FrameTimes` defines when a frame
-    is shown). It lies inside its video if a frame is shown at all these times.
+    is shown). The clip is inside its video if a frame is shown at all these times.
     """
 
     num_frames: int
     stride: int = 1
-    """1 means consecutive."""
+    """Distance of consecutive frames; 1: consecutive frames of the video."""
     fps: Fraction | float | str | None = None
     """Frames per second of media time, instead of a stride: 8, 12.5, "30000/1001"."""
     temporal_jitter: int = 0
-    """Each frame moves forward by an integer uniform in [0, temporal_jitter], drawn independently;
-    at most stride - 1, so that frames stay in order."""
+    """Max random shift of each frame: it moves forward by an integer drawn uniformly from
+    [0, temporal_jitter]. At most stride - 1, so that frames stay in order."""
     each_once: EachOnce = "videos"
-    """`videos`: an epoch has one clip of each video, at a uniform start. `starts`: it has one clip
-    for each possible start, so long videos give more clips."""
+    """`videos`: an epoch has one clip per video, at a uniform start. `starts`: an epoch has one
+    clip per possible start, so long videos have more clips."""
     boundary: ClipBoundary = "error"
-    """`error`: clips lie inside their video, and no video may be too short. `skip`: videos that are
-    too short are left out. `pad`: they give one clip, from the first frame, whose last frame is
-    repeated. `repeat_last`, `wrap`: a clip may start at any frame; after the end of the video it
-    repeats the last frame, or continues with the first. Repeated frames are marked in
+    """`error`: clips are inside their video, and no video may be too short. `skip`: too short
+    videos are skipped. `pad`: a too short video has one clip, from its first frame, with its last
+    frame repeated. `repeat_last`, `wrap`: a clip may start at any frame; after the end of the video
+    it repeats the clip's last frame, or restarts at the clip's first. Repeated frames are marked in
     `Batch.is_pad`."""
     weights: Weights | None = None
-    """Relative frequency of each video: an epoch has as many clips of it as its share, rounded up
-    or down. None: each once. `Manifest.weights` and `Manifest.balanced` return weights."""
+    """Relative frequency of each video: an epoch has clips of it in proportion, rounded up or down.
+    None: one clip per video. `Manifest.weights` and `Manifest.balanced` return weights."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class RandomClips:
             )
         if self.weights is not None and self.each_once != "videos":
             raise ConfigError(
-                "weights set how often each video comes, and each_once='starts' has each start "
+                "weights set the frequency of videos, but each_once='starts' has each start "
                 "once; leave out one"
             )
 
@@ -92,7 +92,7 @@ class RandomClips:
 
     @property
     def traits(self) -> SamplerTraits:
-        """Clips, each video or each start once an epoch."""
+        """Traits: clips, in random order."""
         return SamplerTraits(
             identity=identity_of(self),
             is_random=True,
@@ -108,11 +108,11 @@ class RandomClips:
         return replace(self, seed=context.seed_for(self.seed), weights=weights)
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
-        """Return the order of one epoch: as many slots as videos, or as starts.
+        """Return the order of one epoch: one slot per video, or per start.
 
         Raises:
-            ConfigError: a video is shorter than a clip, and `boundary` is `error`; or all are, and
-                it is `skip`; or, with `fps`, times are unknown.
+            ConfigError: a video is too short and `boundary` is `error`, or all are and it is
+                `skip`; or, with `fps`, the population has no times.
         """
         shape = self.shape
         starts = shape.starts(population)
@@ -128,13 +128,13 @@ class RandomClips:
             return shape.clips(population, video, start, jitter if self.temporal_jitter else None)
 
         return EpochOrder.of_clips(
-            length, clips_at, has_pads=shape.has_pads, too_short=_without(starts)
+            length, clips_at, has_pads=shape.has_pads, too_short=_too_short(starts)
         )
 
     def _clips_by_video(
         self, starts: NDArray[np.int64], epoch: int
     ) -> tuple[int, Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]]:
-        """Return the slots of an epoch, and a function slots -> (video, start)."""
+        """Return the number of slots of an epoch, and a function slots -> (video, start)."""
         weights = _in_order(self.weights, len(starts))
         videos = VideoOrder.shuffled(np.flatnonzero(starts), weights, seed=self.seed, epoch=epoch)
         draws = CounterRng(self.seed, epoch, RngStream.START)
@@ -148,7 +148,7 @@ class RandomClips:
     def _clips_by_start(
         self, starts: NDArray[np.int64], epoch: int
     ) -> tuple[int, Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]]:
-        """Return the slots of an epoch, and a function slots -> (video, start)."""
+        """Return the number of slots of an epoch, and a function slots -> (video, start)."""
         ends = np.cumsum(starts)
         draws = CounterRng(self.seed, epoch, RngStream.SHUFFLE)
         shuffle = Feistel(size=int(ends[-1]), draws=draws)
@@ -164,17 +164,17 @@ class RandomClips:
 @answers_names
 @dataclass(frozen=True, kw_only=True)
 class UniformClips:
-    """`num_clips` evenly spaced clips of each video, video after video; each epoch alike.
+    """`num_clips` evenly spaced clips per video, video after video, the same in every epoch.
 
     The possible starts of a video are cut into `num_clips` equal parts, and a clip starts in the
-    middle of each: one clip is the middle one. A video with fewer starts gives some clips twice.
-    An order delivers int64 [n, num_frames] frame ids.
+    middle of each; a single clip is the middle one. A video with fewer starts has some clips twice.
+    An order returns frame ids, int64 [n, num_frames].
     """
 
     num_clips: int
     num_frames: int
     stride: int = 1
-    """1 means consecutive."""
+    """Distance of consecutive frames; 1: consecutive frames of the video."""
     fps: Fraction | float | str | None = None
     """As for `RandomClips`."""
     boundary: ClipBoundary = "error"
@@ -191,7 +191,7 @@ class UniformClips:
 
     @property
     def traits(self) -> SamplerTraits:
-        """Clips, in a fixed order."""
+        """Traits: clips, in a fixed order."""
         return SamplerTraits(
             identity=identity_of(self),
             is_random=False,
@@ -201,10 +201,10 @@ class UniformClips:
         )
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
-        """Return the order, the same for every epoch: num_clips slots for each video.
+        """Return the order, the same for every epoch: num_clips slots per video.
 
         Raises:
-            ConfigError: as of `RandomClips.order`.
+            ConfigError: as for `RandomClips.order`.
         """
         shape = self.shape
         starts = shape.starts(population)
@@ -220,7 +220,7 @@ class UniformClips:
             self.num_clips * len(videos),
             clips_at,
             has_pads=shape.has_pads,
-            too_short=_without(starts),
+            too_short=_too_short(starts),
         )
 
 
@@ -228,42 +228,42 @@ def _in_order(weights: Weights | None, num_videos: int) -> NDArray[np.float64] |
     return None if weights is None else weights_in_order(weights, num_videos)
 
 
-def _without(starts: NDArray[np.int64]) -> tuple[int, ...]:
+def _too_short(starts: NDArray[np.int64]) -> tuple[int, ...]:
     return tuple(np.flatnonzero(starts == 0).tolist())
 
 
 Place = Literal["random", "middle", "ends"]
-"""Where in each segment of a video its frame is."""
+"""Position of the frame in each segment of a video."""
 
 
 @answers_names
 @dataclass(frozen=True, kw_only=True)
 class SegmentClips:
-    """`num_segments` frames, spread over the duration of each video: one clip of each video.
+    """One clip per video, with `num_segments` frames spread over its duration.
 
         SegmentClips(num_segments=8)  # temporal segment networks, for training
         SegmentClips(num_segments=8, place="middle", shuffle=False)  # and for evaluation
         SegmentClips(num_segments=64, place="ends")  # as for video language models
 
-    The duration of a video is cut into `num_segments` equal segments, and each gives the frame
-    shown at one moment of it. A video with fewer frames gives some of them twice. An order delivers
-    int64 [n, num_segments * frames_per_segment] frame ids.
+    The duration of a video is cut into `num_segments` equal segments, and the clip has the frame
+    shown at one time in each. A clip of a video with fewer frames has some of them twice. An order
+    returns frame ids, int64 [n, num_segments * frames_per_segment].
     Source: Wang et al., "Temporal segment networks", ECCV 2016.
     """
 
     num_segments: int
     frames_per_segment: int = 1
-    """Frames of each segment, `stride` apart, moved to lie inside the video; a video that is too
-    short for them repeats its last frame, marked in `Batch.is_pad`."""
+    """Frames of each segment, `stride` apart, shifted to be inside the video; a too short video
+    repeats its last frame, marked in `Batch.is_pad`."""
     stride: int = 1
-    """1 means consecutive."""
+    """Distance of consecutive frames; 1: consecutive frames of the video."""
     place: Place = "random"
-    """`random`: a uniform moment of each segment, drawn for it alone. `middle`: its middle. `ends`:
-    evenly spaced moments, from the first frame to the last."""
+    """`random`: a uniform time in each segment, drawn independently. `middle`: the middle of each
+    segment. `ends`: evenly spaced times, from the first frame to the last."""
     shuffle: bool = True
-    """Whether videos come in random order, a new one each epoch; else video after video."""
+    """Whether videos are in a new random order in each epoch; otherwise video after video."""
     weights: Weights | None = None
-    """As for `RandomClips`; they need `shuffle`."""
+    """As for `RandomClips`; only with `shuffle`."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -279,11 +279,11 @@ class SegmentClips:
         if self.weights is not None:
             object.__setattr__(self, "weights", checked_weights("weights", self.weights))
         if self.weights is not None and not self.shuffle:
-            raise ConfigError("weights need shuffle=True; without it each video comes once")
+            raise ConfigError("weights need shuffle=True; without it each video has one clip")
 
     @property
     def traits(self) -> SamplerTraits:
-        """Clips, each video once an epoch."""
+        """Traits: clips, in random order unless `shuffle` and `place` are fixed."""
         return SamplerTraits(
             identity=identity_of(self),
             is_random=self._is_random,
@@ -298,7 +298,7 @@ class SegmentClips:
         return replace(self, seed=seed, weights=opened_weights("weights", self.weights, context))
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
-        """Return the order of one epoch: as many slots as videos.
+        """Return the order of one epoch: one slot per video.
 
         Raises:
             ConfigError: the population has no times.
@@ -331,9 +331,9 @@ class SegmentClips:
         numbers: NDArray[np.int64],
         draws: CounterRng,
     ) -> NDArray[np.int64]:
-        """Return the index of the frame shown at each segment's moment, int64 [n, segments].
+        """Return the index of the frame shown at a time in each segment, int64 [n, segments].
 
-        A segment is [start, start of the next) in ticks; one without a tick takes the next tick.
+        A segment is [start, next start) in ticks; an empty segment gets its start.
         """
         indices = np.empty(numbers.shape, np.int64)
         segment = np.arange(self.num_segments + 1)
@@ -355,7 +355,10 @@ class SegmentClips:
     def _segment_frames(
         self, population: Population, video: NDArray[np.int64], index: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the frames of segments that start at `index`, [n, segments], or near the end."""
+        """Return the frame ids of segments that start at `index`, [n, segments], and the pads.
+
+        Near the end of the video, segments start earlier.
+        """
         length = population.frames_per_video[video][:, None, None]
         step = np.arange(self.frames_per_segment) * self.stride
         latest = np.maximum(length - clip_span(self.frames_per_segment, self.stride), 0)

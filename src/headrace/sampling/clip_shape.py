@@ -1,4 +1,4 @@
-"""Shape of a clip: the frames it has from a given start, and the possible starts."""
+"""Shape of a clip: its frames from a given start, and the possible starts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,11 +15,12 @@ from headrace.units import check_counts, check_integers, one_of
 from headrace.video.timebase import exact_number, format_rate
 
 Boundary = Literal["error", "repeat_last", "wrap"]
-"""What a clip does at the end of its video: fail, repeat its last frame, or start again."""
+"""Rule for a clip that reaches beyond its video: raise, repeat its last frame, or restart at its
+first."""
 
 
 def clip_span(num_frames: int, stride: int) -> int:
-    """Return the consecutive frames that a clip spans: (num_frames - 1) * stride + 1."""
+    """Return the number of consecutive frames that a clip spans: (num_frames - 1) * stride + 1."""
     return (num_frames - 1) * stride + 1
 
 
@@ -29,7 +30,7 @@ def clip_indices(
     """Return the indices start, start + stride, ... of a clip, int64 [num_frames].
 
     `total` is the number of frames of the video. `repeat_last` repeats the clip's last index inside
-    the video; `wrap` starts again at `start`.
+    the video; `wrap` restarts at `start`.
 
     Raises:
         ConfigError: an argument is out of range, or the video ends early and `boundary` is `error`.
@@ -38,8 +39,7 @@ def clip_indices(
     check_integers(1, num_frames=num_frames, stride=stride)
     if not (isinstance(start, int | np.integer) and 0 <= start < total):
         raise ConfigError(
-            f"start must be a frame of the video, which has {total} frames "
-            f"(0 to {total - 1}), got {start!r}"
+            f"start must be a frame of the video, from 0 to {total - 1}, got {start!r}"
         )
     steps = np.arange(num_frames, dtype=np.int64)
     reachable = (total - 1 - start) // stride + 1
@@ -57,28 +57,28 @@ def clip_indices(
 
 
 ClipBoundary = Boundary | Literal["skip", "pad"]
-"""What happens to a video that is shorter than a clip, and to a clip at the end of its video.
+"""Rule for a video that is shorter than a clip, and for a clip at the end of its video.
 
-- `error`: clips lie inside their video; a video that is too short is an error.
-- `skip`: the same, but a video that is too short is left out.
-- `pad`: the same, but a video that is too short gives one clip, from its first frame, whose last
-  frame is repeated.
-- `repeat_last`, `wrap`: a clip may start at any frame; at the end of the video it repeats its last
-  frame, or starts again.
+- `error`: clips are inside their video; a too short video is an error.
+- `skip`: clips are inside their video; a too short video is skipped.
+- `pad`: clips are inside their video; a too short video has one clip, from its first frame, with
+  its last frame repeated.
+- `repeat_last`, `wrap`: a clip may start at any frame; after the end of the video it repeats its
+  last frame, or restarts at its first.
 """
 
 BOUNDARIES = ("error", "skip", "pad", "repeat_last", "wrap")
 
 MOST_FRAMES = 2**20
-"""Upper limit of a clip's frames, and of its stride in frames."""
+"""Max frames of a clip, and max stride in frames."""
 
 _INSIDE = ("error", "skip", "pad")
-"""Boundaries with which clips lie inside a video that is long enough."""
+"""Boundaries with which clips are inside a video that is long enough."""
 
 
 @dataclass(frozen=True)
 class ClipShape:
-    """A clip of `num_frames` frames, `stride` frames or 1 / `fps` seconds apart.
+    """Shape of a clip: `num_frames` frames, `stride` frames or 1 / `fps` seconds apart.
 
     Raises:
         ConfigError: a number is out of range, or both `stride` and `fps` are given.
@@ -86,12 +86,12 @@ class ClipShape:
 
     num_frames: int
     stride: int
-    """1 means consecutive."""
+    """1: consecutive frames."""
     fps: float | str | Fraction | None
-    """Frames per second of media time; None: the clip is defined by `stride`."""
+    """Frames per second of media time; None: frames are `stride` apart."""
     boundary: ClipBoundary
     temporal_jitter: int = 0
-    """Frames by which each frame may move forward, at most."""
+    """Max frames by which each frame may move forward."""
 
     def __post_init__(self) -> None:
         check_counts(1, MOST_FRAMES, num_frames=self.num_frames, stride=self.stride)
@@ -103,30 +103,30 @@ class ClipShape:
             raise ConfigError(f"fps must be above 0, got {self.fps}")
         if self.stride != 1:
             raise ConfigError(
-                f"frames are apart by fps={self.fps} or by stride={self.stride}, not by both; "
-                "leave out one"
+                f"fps={self.fps} and stride={self.stride} exclude each other; leave out one"
             )
         seconds_of("frames of a clip", ((self.num_frames - 1) / self.rate,))
 
     @cached_property
     def rate(self) -> Fraction | None:
-        """`fps`, exact."""
+        """`fps` as an exact fraction."""
         return None if self.fps is None else exact_number("fps", self.fps)
 
     @cached_property
     def frames_needed(self) -> int:
-        """Frames that a video must have, as far as this is known without its times."""
+        """Min frames of a video, if it is known without frame times; otherwise 1."""
         is_counted = self.boundary == "error" and self.fps is None
         return self._span if is_counted else 1
 
     def starts(self, population: Population) -> NDArray[np.int64]:
-        """Return the number of starts of each video, which are its first frames: int64 [videos].
+        """Return the number of possible starts of each video, int64 [videos].
 
-        0 for a video that is too short and skipped. With `fps` it costs some microseconds a video.
+        The starts are its first frames; a too short video that is skipped has 0. With `fps` it
+        takes a few microseconds per video.
 
         Raises:
-            ConfigError: a video is too short and `boundary` is `error`; or all are and it is
-                `skip`; or times are unknown.
+            ConfigError: a video is too short and `boundary` is `error`, or all are and it is
+                `skip`; or, with `fps`, the population has no times.
         """
         lengths = population.frames_per_video
         if self.fps is None:
@@ -154,9 +154,9 @@ class ClipShape:
 
         Args:
             population: The frames of all videos.
-            video: int64 [n].
-            start: int64 [n]: index of the first frame of each clip, without jitter.
-            jitter: int64 [n, T]: frames by which each frame moves forward.
+            video: int64 [n]: video of each clip.
+            start: int64 [n]: index of the first frame of each clip, before jitter.
+            jitter: int64 [n, T]: frames by which each frame moves forward; None: no jitter.
         """
         if self.fps is None:
             index, reachable = self._strided(population, video, start)
@@ -174,7 +174,7 @@ class ClipShape:
 
     @property
     def has_pads(self) -> bool:
-        """Whether a clip may hold repeated frames."""
+        """Whether a clip may have repeated frames."""
         return self.boundary not in ("error", "skip")
 
     @property
@@ -189,7 +189,7 @@ class ClipShape:
     def _strided(
         self, population: Population, video: NDArray[np.int64], start: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the index of each frame, int64 [n, T], and how many exist, int64 [n]."""
+        """Return the index of each frame, int64 [n, T], and the number in the video, int64 [n]."""
         reachable = (population.frames_per_video[video] - 1 - start) // self.stride + 1
         index = start[:, None] + np.arange(self.num_frames) * self.stride
         return index, np.minimum(reachable, self.num_frames)
@@ -201,7 +201,7 @@ class ClipShape:
         video = min(short.tolist(), key=lambda index: times[index].seconds)
         raise ConfigError(
             f"a clip of {self.num_frames} frames at {format_rate(self.rate)} fps takes "
-            f"{float(self._seconds[-1]):.3f} s, {population.name(video)} shows "
+            f"{float(self._seconds[-1]):.3f} s, {population.name(video)} has "
             f"{float(times[video].seconds):.3f} s{_advice(len(short) - 1)}"
         )
 
@@ -209,15 +209,15 @@ class ClipShape:
 def check_lengths(
     frames_needed: int, lengths: NDArray[np.int64], name: Callable[[int], str]
 ) -> None:
-    """Check that every video is long enough for its clips.
+    """Check that every video is long enough for a clip.
 
     Args:
-        frames_needed: Frames that each video must have.
-        lengths: int64 [videos]: frames of each.
+        frames_needed: Min frames of a video.
+        lengths: int64 [videos]: frames of each video.
         name: Returns the name of the video at an index of `lengths`.
 
     Raises:
-        ConfigError: one is not; names the shortest.
+        ConfigError: a video is too short; names the shortest.
     """
     too_short = int((lengths < frames_needed).sum())
     if too_short:

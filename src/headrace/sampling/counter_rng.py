@@ -1,4 +1,4 @@
-"""Counter-based random numbers: draw n is computed from n alone, without earlier draws."""
+"""Counter-based random numbers: draw n is computed from n, without earlier draws."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ _WEYL = 0x9E3779B9, 0xBB67AE85
 
 
 class RngStream(IntEnum):
-    """Stream of draws, by purpose. Streams are independent; the values never change."""
+    """Independent streams of random numbers, by purpose. The values never change."""
 
     FRAME = 0
     SHUFFLE = 2
@@ -44,7 +44,7 @@ class RngStream(IntEnum):
 class CounterRng:
     """Random numbers of one purpose in one epoch: `CounterRng(...).integers(numbers, below)`.
 
-    A draw depends on (seed, epoch, purpose, number) alone: not on the process, the time, the order
+    A draw depends only on (seed, epoch, purpose, number), not on the process, the time, the order
     or the slicing of the draws.
     Source: Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011;
     the seed is the key, the counter is (number, epoch, purpose).
@@ -64,7 +64,7 @@ class CounterRng:
             check_integers(0, **{name: value})
 
     def words(self, numbers: ArrayLike) -> NDArray[np.uint64]:
-        """Return 64 random bits for each of `numbers`, >= 0; same shape."""
+        """Return 64 random bits for each of `numbers` (>= 0), with the same shape."""
         number = np.asarray(numbers).astype(np.uint64)
         counter = (
             number & _LOW,
@@ -79,9 +79,9 @@ class CounterRng:
         """Return an integer uniform in [0, below) for each of `numbers`.
 
         `below` is at least 1 and broadcasts. Nearly exact: the probability of a value differs from
-        1 / below by less than 2**-64, so the relative bias is below `below` * 2**-64, 6e-12 for
-        10**8 frames. No draw is rejected: a draw that may take another word could not be computed
-        from its number alone.
+        1 / below by less than 2**-64, so the relative bias is less than `below` * 2**-64, 6e-12 for
+        10**8 frames. No draw is rejected: with rejection, a draw could not be computed from its
+        number alone.
         Source: the high word of word * below; Lemire, "Fast random integer generation in an
         interval", 2019.
         """
@@ -93,7 +93,7 @@ class CounterRng:
 
 
 def philox(counter: tuple[NDArray[np.uint64], ...], key: int) -> tuple[NDArray[np.uint64], ...]:
-    """Return the 4 words Philox4x32-10 makes of 4 counter words; 32 bits each, in uint64.
+    """Return the 4 output words of Philox4x32-10 for 4 counter words; 32 bits each, in uint64.
 
     `key` is in [0, 2**64), its low word first.
     """
@@ -108,7 +108,7 @@ def philox(counter: tuple[NDArray[np.uint64], ...], key: int) -> tuple[NDArray[n
 
 
 def _high_word(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return a * b // 2**64, from four products of half words that cannot overflow."""
+    """Return a * b // 2**64, from four products of half words, which cannot overflow."""
     a_low, a_high, b_low, b_high = a & _LOW, a >> _HALF, b & _LOW, b >> _HALF
     middle = a_high * b_low + (a_low * b_low >> _HALF)
     carry = a_low * b_high + (middle & _LOW)
@@ -116,16 +116,16 @@ def _high_word(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.int64
 
 
 _FEISTEL_ROUNDS = 12
-"""With 8, a test of 20,000 seeds rejects randomness of pairs of 5 items; with 12, it does not."""
+"""With 8 rounds, a test of 20,000 seeds rejects the randomness of pairs of 5 items; not with 12."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Feistel:
     """A permutation of range(size), chosen by `draws`, and its inverse.
 
-    A generalised Feistel network on the pairs (left, right) of a rectangle with at least `size`
-    cells: each round rotates one half by a keyed hash of the other. A value outside `size` passes
-    again until it is inside (cycle walking); at most 1 in sqrt(size) does.
+    A generalized Feistel network on the pairs (left, right) of a rectangle with at least `size`
+    cells: each round rotates one half by a keyed hash of the other. A value outside `size` is
+    permuted again until it is inside (cycle walking); at most 1 in sqrt(size) is.
     Source: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002.
     """
 
@@ -155,7 +155,7 @@ class Feistel:
         return self.draws.words(np.arange(_FEISTEL_ROUNDS))
 
     def _permute(self, cells: NDArray[np.int64], *, inverse: bool) -> NDArray[np.int64]:
-        """Return the network's image of each cell of the rectangle."""
+        """Apply the network, or its inverse, once to each cell."""
         width = isqrt(self.size - 1) + 1
         height = -(-self.size // width)
         halves = list(np.divmod(np.asarray(cells, np.int64), width))
@@ -169,9 +169,9 @@ class Feistel:
 
 
 def _hash(half: NDArray[np.int64], key: np.uint64, below: int) -> NDArray[np.int64]:
-    """Return an integer in [0, below) for each value of a half; below < 2**32.
+    """Return a hash in [0, below) of each value; below < 2**32.
 
-    Source: the finaliser of SplitMix64; Steele, Lea and Flood, OOPSLA 2014.
+    Source: the finalizer of SplitMix64; Steele, Lea and Flood, OOPSLA 2014.
     """
     with np.errstate(over="ignore"):  # products are modulo 2**64
         bits = half.astype(np.uint64) ^ key
@@ -182,14 +182,14 @@ def _hash(half: NDArray[np.int64], key: np.uint64, below: int) -> NDArray[np.int
 
 @contextmanager
 def seeded(device: torch.device) -> Iterator[Callable[[int], None]]:
-    """Yield a function that seeds every generator of transforms; some 20 µs a call.
+    """Yield a function that seeds all generators that transforms use; about 20 µs per call.
 
         with seeded(frames.device) as seed:
             for number, frame in zip(numbers, frames): seed(number); transform(frame)
 
-    The generators are PyTorch's on the CPU and on `device`, NumPy's and Python's `random`. They
-    are global to the process: other threads should not draw meanwhile. Afterwards they have the
-    state from before the block.
+    The generators are PyTorch's on the CPU and on `device`, NumPy's, and Python's `random`. They
+    are global to the process: other threads should not draw meanwhile. Their state from before the
+    block is restored after it.
     """
     generators = [torch.default_generator]
     if device.type == "cuda":
@@ -198,7 +198,7 @@ def seeded(device: torch.device) -> Iterator[Callable[[int], None]]:
     python_state, numpy_state = random.getstate(), np.random.get_state()
 
     def seed(number: int) -> None:
-        """Seed all generators with an integer >= 0, of which the low 63 bits count."""
+        """Seed all generators with an integer >= 0."""
         for generator in generators:
             generator.manual_seed(number % 2**63)
         random.seed(number)
@@ -214,18 +214,18 @@ def seeded(device: torch.device) -> Iterator[Callable[[int], None]]:
 
 
 ATTEMPTS = 64
-"""Substitutes per slot; with half of all frames bad, all are bad for one slot in 10**19."""
+"""Max substitutes per slot. If half of all frames are bad, all are bad for one slot in 10**19."""
 
 
 def substitutes(
     length: int, slots: NDArray[np.int64], attempt: int, *, seed: int, epoch: int
 ) -> NDArray[np.int64]:
-    """Return the slots whose samples replace those of `slots`, in an epoch of `length`.
+    """Return the slots whose samples replace the samples of `slots`, in an epoch of `length`.
 
-    A slot's substitute number `attempt`, in [0, ATTEMPTS), is the sample of a slot drawn uniformly
-    from the epoch by (seed, epoch, slot, attempt). Taking the first good one gives every slot the
-    law of its sampler under the condition that the sample is good, and the same result for any
-    number of workers or ranks, and for a run that knew the bad frames from the start.
+    Substitute number `attempt`, in [0, ATTEMPTS), is the sample of a slot drawn uniformly from the
+    epoch by (seed, epoch, slot, attempt). With the first good substitute, every slot has the
+    distribution of its sampler conditional on a good sample. The result is the same for any number
+    of workers or ranks, and for a run that knows the bad frames from its start.
     """
     draws = CounterRng(seed, epoch, RngStream.SUBSTITUTE)
     return draws.integers(slots * ATTEMPTS + attempt, length)

@@ -1,7 +1,7 @@
-"""Decode cost of samplers, from GOP lengths alone; derived in `docs/explanation/sampling.md`.
+"""Decode cost of samplers, computed from GOP lengths; derived in `docs/explanation/sampling.md`.
 
-Every frame is assumed to depend on all frames of its GOP before it. Reordered and non-reference
-frames change the figures by a constant factor.
+Assumes that every frame depends on all earlier frames of its GOP. Reordered and non-reference
+frames change the numbers by a constant factor.
 """
 
 from bisect import bisect_right
@@ -14,39 +14,39 @@ from headrace.errors import ConfigError
 from headrace.units import check_integers
 
 _LONGEST_LOOKAHEAD = 131_072
-"""Requests; the planner reads that far before the first batch."""
+"""Max requests; the planner reads all of them before the first batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeCost:
-    """Expected cost of one delivered frame, in the long run."""
+    """Expected cost per delivered frame, in the long run."""
 
     amplification: float
-    """Frames decoded per frame delivered. Near 1 is as cheap as reading in order; below 1 only
-    where one decode delivers the same frame twice."""
+    """Frames decoded per frame delivered. Near 1: as cheap as reading in order. Below 1: some
+    decodes deliver the same frame twice."""
     seeks: float
-    """Jumps to a keyframe per frame delivered."""
+    """Seeks to a keyframe per frame delivered."""
     held_frames: float
-    """Different decoded frames that wait for their slot, on average; times the bytes of a frame:
-    memory. A frame for several slots is held once."""
+    """Mean number of distinct decoded frames that wait for their slot; a frame for several slots is
+    held once. Memory: this times the bytes of a frame."""
 
 
 def lookahead_cost(gop_lengths: NDArray[np.int64], lookahead: int) -> DecodeCost:
-    """Return the cost of independent uniform frames under a sliding look-ahead.
+    """Return the cost of independent uniform frames with a sliding lookahead.
 
     When a frame is due and not held, its GOP is decoded once, and the frames for all requests of
-    that GOP among the next `lookahead - 1` slots are held. GOP j is decoded every K - 1 + 1/p slots
-    on average, p = g/F, K = `lookahead`. Exact, with sums over GOPs and with q = 1 - 1/F, the
+    that GOP in the next `lookahead - 1` slots are held. A GOP is decoded every K - 1 + 1/p slots on
+    average, p = g/F, K = `lookahead`. Exact, with sums over GOPs and with q = 1 - 1/F, the
     probability that a slot does not request a given frame:
 
         seeks = Σ p / (1 + (K-1)p)
         amplification = Σ p / (1 + (K-1)p) · Σ_{l=1..g} [1 - (1 - l/g)(1 - l/F)^(K-1)]
         held_frames = Σ p / (1 + (K-1)p) · g [(K-1) - (q - q^K) / (1 - q)]
 
-    `lookahead=1` is naive random access: amplification (Σ g²/F + 1) / 2, one seek a frame. Without
-    the start, some F/g frames at the naive cost. Simulated `ShuffledFrames` had decodes and seeks
-    within 5 % of it, and held 3, 9 and 22 % more frames at K/F = 0.1, 0.3 and 1, because no frame
-    repeats.
+    `lookahead=1` is naive random access: amplification (Σ g²/F + 1) / 2, one seek per frame. The
+    start, about F/g frames at the naive cost, is not included. Simulated `ShuffledFrames` had
+    decodes and seeks within 5 % of these, and held 3, 9 and 22 % more frames at K/F = 0.1, 0.3 and
+    1, because no frame repeats.
     """
     _check(gop_lengths, "lookahead", lookahead)
     length, count = _distinct(gop_lengths)
@@ -64,11 +64,11 @@ def lookahead_cost(gop_lengths: NDArray[np.int64], lookahead: int) -> DecodeCost
 
 
 def lookahead_for(gop_lengths: NDArray[np.int64], frames: int, *, each_once: bool = False) -> int:
-    """Return the longest look-ahead that holds at most `frames` frames on average.
+    """Return the longest lookahead that holds at most `frames` frames on average.
 
-    In [1, 131072]: the planner reads that far before the first batch. For independent uniform
-    frames; with `each_once` for frames that do not repeat in a window, so that all waiting frames
-    are different. The number of held frames varies around its average. Takes milliseconds for a
+    At most 131072, because the planner reads that far before the first batch. For independent
+    uniform frames; with `each_once`, for frames that do not repeat in a window, so that all waiting
+    frames are distinct. The number of held frames varies around its mean. Takes milliseconds for a
     million GOPs.
 
     Raises:
@@ -77,29 +77,28 @@ def lookahead_for(gop_lengths: NDArray[np.int64], frames: int, *, each_once: boo
     _check(gop_lengths, "frames", frames)
     length, count = _distinct(gop_lengths)
     possible = range(1, _LONGEST_LOOKAHEAD + 1)
-    held = _waiting_requests if each_once else _held_frames
-    return bisect_right(possible, float(frames), key=lambda k: held(length, count, k))
+    mean_held = _waiting_requests if each_once else _held_frames
+    return bisect_right(possible, float(frames), key=lambda k: mean_held(length, count, k))
 
 
 def burst_cost(gop_lengths: NDArray[np.int64], frames_per_burst: int, lanes: int) -> DecodeCost:
     """Return the cost of `Bursts(frames_per_burst, lanes)`, each burst decoded by itself.
 
-    A GOP of g frames holds n = g // m bursts that end r + m, r + 2m, ..., g frames after its
-    keyframe, and a remainder of r = g mod m frames before them. A remainder is cut where a burst of
-    remainders ends, i of its frames before the cut. Exact, with sums over GOPs and over cuts:
+    A GOP of g frames has n = g // m bursts that end r + m, r + 2m, ..., g frames after its start,
+    and before them a remainder of r = g mod m frames. A remainder in which a burst of remainders
+    ends is cut there, after i frames. Exact, with sums over GOPs and over cuts:
 
         amplification = [Σ (r + n·r + m·n(n+1)/2) + Σ i] / F
         seeks = [Σ (n + (1 if r > 0)) + Σ 1] / F
         held_frames = lanes · (m - 1) / 2
 
-    So amplification is near (g/m + 1) / 2. Not counted: the ends of lanes cut at most lanes + 1
-    more bursts each epoch, and bursts of a GOP that meet in the planner's lookahead are decoded as
-    one.
+    So amplification is near (g/m + 1) / 2. Not included: ends of lanes cut at most lanes + 1 more
+    bursts per epoch, and bursts of a GOP inside one lookahead are decoded together.
     """
     _check(gop_lengths, "frames_per_burst", frames_per_burst)
     total, size = int(gop_lengths.sum()), frames_per_burst
     bursts, remainder = np.divmod(gop_lengths, size)
-    # Frames of each remainder before the first border between bursts of remainders.
+    # Frames of each remainder before the next border between bursts of remainders.
     before_cut = -(np.cumsum(remainder) - remainder) % size
     is_cut = (before_cut > 0) & (before_cut < remainder)
     decoded = remainder + bursts * remainder + size * bursts * (bursts + 1) // 2
@@ -111,9 +110,9 @@ def burst_cost(gop_lengths: NDArray[np.int64], frames_per_burst: int, lanes: int
 
 
 def _waiting_requests(length: NDArray[np.int64], count: NDArray[np.int64], lookahead: int) -> float:
-    """Return the requests that wait for their slot; each of several for one frame counts.
+    """Return the mean number of requests that wait for their slot, including repeated ones.
 
-    At every decode p (K-1) requests start to wait, for K/2 slots on average:
+    At every decode, p (K-1) requests start to wait, for K/2 slots on average:
     Σ p / (1 + (K-1)p) · (K-1)p · K/2.
     """
     share = length / float(length @ count)
@@ -122,9 +121,9 @@ def _waiting_requests(length: NDArray[np.int64], count: NDArray[np.int64], looka
 
 
 def _held_frames(length: NDArray[np.int64], count: NDArray[np.int64], lookahead: int) -> float:
-    """Return `DecodeCost.held_frames` of a lookahead; it grows with the lookahead.
+    """Return `DecodeCost.held_frames` of a lookahead; it increases with the lookahead.
 
-    u slots after its GOP was decoded, a frame waits if one of the K - u remaining slots wants it.
+    u slots after its GOP was decoded, a frame waits if one of K - u remaining slots requests it.
     """
     total = int(length @ count)
     share = length / total
@@ -144,27 +143,27 @@ def _distinct(gop_lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArra
 def _check(gop_lengths: NDArray[np.int64], name: str, value: int) -> None:
     check_integers(1, **{name: value})
     if not len(gop_lengths) or gop_lengths.min() < 1:
-        raise ConfigError("a cost needs at least one GOP, of one frame or more each")
+        raise ConfigError("gop_lengths must have at least one GOP, each of one frame or more")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
-    """Decode times of one worker for videos of one kind, while all workers are busy."""
+    """Decode times of one worker for similar videos, while all workers are busy."""
 
     seconds_per_seek: float
-    """To enter a GOP: make a codec, seek, and open the file where it is not open."""
+    """Seconds to enter a GOP: create a codec, seek, and open the file if it is closed."""
     seconds_per_decoded: float
-    """To decode one more frame."""
+    """Seconds to decode one more frame."""
     seconds_per_delivered: float
-    """To convert a decoded frame to a small RGB one."""
+    """Seconds to convert a decoded frame to a small RGB frame."""
     workers: int
-    """Threads that decode at the same time."""
+    """Number of threads that decode in parallel."""
     seconds_per_packed: float = 0.0
-    """To pack a frame that waits; 0 where frames wait as pixels."""
+    """Seconds to pack a waiting frame; 0: frames wait as pixels."""
     seconds_per_unpacked: float = 0.0
-    """To unpack a frame that is due."""
+    """Seconds to unpack a due frame."""
     droppable_share: float = 0.0
-    """Share of frames, in [0, 1), that are decoded only if they are delivered."""
+    """Share of disposable frames, in [0, 1), which are decoded only if they are delivered."""
 
     def __post_init__(self) -> None:
         seconds = (self.seconds_per_seek, self.seconds_per_decoded, self.seconds_per_delivered)
@@ -174,15 +173,15 @@ class Speed:
             raise ConfigError(f"droppable_share must be in [0, 1), got {self.droppable_share}")
 
     def decoded(self, cost: DecodeCost) -> float:
-        """Return the frames decoded per frame delivered, without skipped ones.
+        """Return the frames decoded per frame delivered, without skipped disposable frames.
 
-        Droppable frames that are not delivered are skipped: A - s(A-1) for an amplification A >= 1.
-        Approximate: assumes that they are evenly distributed.
+        For an amplification A >= 1 and a droppable share s: A - s(A-1). Approximate: assumes that
+        disposable frames are evenly distributed.
         """
         return cost.amplification - self.droppable_share * max(0.0, cost.amplification - 1)
 
     def throughput(self, cost: DecodeCost) -> float:
-        """Return the frames delivered per second by all workers, if decoding is the bottleneck."""
+        """Return the frames per second of all workers, if decoding is the bottleneck."""
         # A frame that one decode delivers to two slots is converted once.
         converted = min(1.0, cost.amplification)
         seconds = (
@@ -195,18 +194,22 @@ class Speed:
 
 
 def share_out(counts: NDArray[np.float64], seconds: NDArray[np.float64]) -> list[float]:
-    """Return the seconds of each kind of event, at least 0, fitted to their sums.
+    """Return the seconds of each kind of event, >= 0, fitted to measured runs.
 
-    Least squares of relative errors, so that one delay has little weight. Kinds with negative
-    times are dropped. Args: float64 [runs, kinds] and float64 [runs], all above 0.
+    Least squares of relative errors, so that a single delay has little weight. Kinds with negative
+    fitted times are dropped.
+
+    Args:
+        counts: float64 [runs, kinds]: events of each kind in each run.
+        seconds: float64 [runs], above 0: duration of each run.
     """
     rows = counts / seconds[:, None]
-    shares = np.zeros(counts.shape[1])
+    fitted = np.zeros(counts.shape[1])
     used = np.flatnonzero(counts.any(axis=0))
     while len(used):
-        found = np.linalg.lstsq(rows[:, used], np.ones(len(rows)), rcond=None)[0]
-        if found.min() >= 0:
-            shares[used] = found
+        solution = np.linalg.lstsq(rows[:, used], np.ones(len(rows)), rcond=None)[0]
+        if solution.min() >= 0:
+            fitted[used] = solution
             break
-        used = np.delete(used, found.argmin())
-    return [float(share) for share in shares]
+        used = np.delete(used, solution.argmin())
+    return [float(value) for value in fitted]

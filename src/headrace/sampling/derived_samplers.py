@@ -1,4 +1,4 @@
-"""Samplers on top of another one: frames around its frames, and rows of a manifest as videos."""
+"""Samplers that wrap another sampler: frames around its frames, and rows of a manifest."""
 
 import zlib
 from collections.abc import Callable
@@ -25,19 +25,19 @@ from headrace.sampling.sampler import (
 @answers_names
 @dataclass(frozen=True, kw_only=True)
 class DeltaFrames:
-    """Clips of the frames shown at `delta_seconds` around each frame of another sampler.
+    """Clips of the frames shown at `delta_seconds` around each frame that a sampler selects.
 
         DeltaFrames(delta_seconds=(-0.2, -0.1, 0.0), sampling=ShuffledFrames())
 
-    Times before the start of the video, or of the manifest's row, give its first frame, times after
-    its end its last; both are marked in `Batch.is_pad`. `FrameTimes` defines when a frame is shown.
-    An order delivers int64 [n, deltas] frame ids.
+    Times before the start of the video or manifest row get its first frame, times after the end its
+    last frame; both are marked in `Batch.is_pad`. `FrameTimes` defines when a frame is shown. An
+    order returns frame ids, int64 [n, deltas].
     """
 
     delta_seconds: tuple[float | Fraction | str, ...]
-    """Relative to the sampled frame; below 0: before it. In any order."""
+    """Times relative to the sampled frame, in any order; below 0: before it."""
     sampling: Sampler
-    """Sampler of the single frames."""
+    """Sampler of single frames."""
 
     def __post_init__(self) -> None:
         seconds = seconds_of("delta_seconds", self.delta_seconds)
@@ -51,7 +51,7 @@ class DeltaFrames:
 
     @property
     def traits(self) -> SamplerTraits:
-        """The sampler's traits, for clips."""
+        """Traits of the wrapped sampler, for clips."""
         traits = self.sampling.traits
         times = ", ".join(map(str, self.delta_seconds))
         return replace(
@@ -61,18 +61,18 @@ class DeltaFrames:
         )
 
     def bind(self, context: SamplerContext) -> Self:
-        """Return the same with its sampler bound to the context.
+        """Return a copy whose wrapped sampler is bound to the context.
 
         Raises:
-            ConfigError: as of `bind_sampler`.
+            ConfigError: as for `bind_sampler`.
         """
         return replace(self, sampling=bind_sampler(self.sampling, context))
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
-        """Return the order of one epoch: as long as the sampler's.
+        """Return the order of one epoch: one clip per frame of the wrapped sampler.
 
         Raises:
-            ConfigError: the population has no times, or the sampler cannot sample from it.
+            ConfigError: the population has no times, or the wrapped sampler cannot sample from it.
         """
         population.timed()
         frames = self.sampling.order(population, epoch)
@@ -88,34 +88,34 @@ class DeltaFrames:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rows:
-    """Parts of videos, which may overlap, as a population of their own: one video per row.
+    """Segments of videos, which may overlap, as a population with one video per row.
 
-    So every sampler samples from rows as from videos: each once, in proportion to weights, clips
-    inside a row. It returns ids in that population; `frames_of` converts them to ids of the videos'
-    frames, so that a frame in two rows is decoded once.
+    So every sampler samples rows like videos: each once, in proportion to weights, with clips
+    inside a row. Its frame ids are in that population; `frames_of` converts them to frame ids of
+    the videos, so that a frame in two rows is decoded once.
     """
 
     number: NDArray[np.int64]
-    """int64 [rows]: index of each row in the given manifest."""
+    """int64 [rows]: index of each row in the manifest."""
     first: NDArray[np.int64]
     """int64 [rows]: frame id, over all videos, of each row's first frame."""
     population: Population
-    """The frames of all rows; a frame in two rows counts twice."""
+    """Frames of all rows; a frame in two rows counts twice."""
     timed: Callable[[], Population]
     """Returns the population with durations."""
 
     @cached_property
     def checksum(self) -> int:
-        """Checksum of the rows and their order."""
+        """Checksum of the rows, in their order."""
         lengths = self.population.frames_per_video
         return zlib.crc32(b"".join(array.tobytes() for array in (self.number, self.first, lengths)))
 
     def timed_population(self) -> Population:
-        """Return the population with durations, to sample uniformly in time."""
+        """Return the population with durations, for uniform sampling in time."""
         return self.timed()
 
     def frames_of(self, row_frames: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the frame ids, over all videos, of ids in the population of rows."""
+        """Convert frame ids of rows to frame ids of the videos."""
         row, index = self.population.locate(row_frames)
         frames: NDArray[np.int64] = self.first[row] + index
         return frames
@@ -123,17 +123,17 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True)
 class RowSampler:
-    """Sampler of rows: another sampler's frames of rows, as frames of their videos."""
+    """Sampler of rows, which returns frame ids of their videos."""
 
     sampler: Sampler
-    """Samples rows as videos."""
+    """Wrapped sampler; it samples rows like videos."""
     rows: Rows
     population: Population
-    """The population of rows, with durations if the sampler needs them."""
+    """Population of the rows, with durations if the sampler needs them."""
 
     @property
     def traits(self) -> SamplerTraits:
-        """The sampler's traits, for these rows."""
+        """Traits of the wrapped sampler, for these rows."""
         traits = self.sampler.traits
         return replace(
             traits,
@@ -143,12 +143,12 @@ class RowSampler:
         )
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
-        """Return the order of one epoch, in frames of `population`, that of the videos.
+        """Return the order of one epoch, with frame ids of the videos' `population`.
 
         Raises:
-            ConfigError: the sampler cannot sample from these rows.
+            ConfigError: the wrapped sampler cannot sample from these rows.
         """
-        del population  # the rows hold ids of its frames
+        del population  # `rows` has its frame ids
         order, rows = self.sampler.order(self.population, epoch), self.rows
 
         def rows_at(slots: NDArray[np.int64]) -> NDArray[np.int64]:

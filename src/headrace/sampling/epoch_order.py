@@ -11,29 +11,29 @@ from headrace.errors import ConfigError
 from headrace.units import check_integers, one_of
 
 ClipsAt = Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.bool_]]]
-"""Slots in [0, length) → frame ids, int64 [n, T], and which are pads, bool [n, T]."""
+"""Slots in [0, length) → frame ids, int64 [n, T], and pads, bool [n, T]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EpochOrder:
-    """Frames that each slot of one epoch delivers: `order[start:stop]`, `order.at(slots)`.
+    """Frames of each slot of one epoch: `order[start:stop]`, `order.at(slots)`.
 
     Slot n is the n-th frame (or clip) of the epoch, over all batches and ranks. Slots are computed
-    independently, at any time and in any order. So seed, epoch and slot are a complete state to
-    resume from, also with other numbers of workers or ranks.
+    independently, at any time and in any order. So seed, epoch and slot are a complete state for
+    resuming, also with another number of workers or ranks.
     """
 
     length: int
-    """Slots in the epoch."""
+    """Number of slots in the epoch."""
     frames_at: Callable[[NDArray[np.int64]], NDArray[np.int64]]
-    """Slots in [0, length) → the frame ids that `at` returns, unchecked."""
+    """Slots in [0, length) → frame ids, as `at`, without its check."""
     is_pad_at: Callable[[NDArray[np.int64]], NDArray[np.bool_]] | None = None
     """Slots → bool [n, num_frames]: pads, which replace frames that the video does not have; None:
     no pads."""
     rows_at: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None
-    """Slots → int64 [n]: the manifest row of each sample; None: samples are of whole videos."""
+    """Slots → int64 [n]: manifest row of each sample; None: samples are of whole videos."""
     too_short: tuple[int, ...] = ()
-    """Videos without a slot: too short for a clip, and skipped."""
+    """Skipped videos, which are too short for a clip and have no slot."""
 
     @classmethod
     def of_clips(
@@ -47,10 +47,10 @@ class EpochOrder:
         """Return the order of an epoch of clips.
 
         Args:
-            length: Slots in the epoch.
-            clips_at: Slots → frame ids, and which of them are pads; both [n, T].
+            length: Number of slots in the epoch.
+            clips_at: Slots → frame ids and pads, both [n, T].
             has_pads: Whether there may be pads.
-            too_short: As the field.
+            too_short: Value of the field.
         """
         return cls(
             length=length,
@@ -63,7 +63,7 @@ class EpochOrder:
         return self.length
 
     def __getitem__(self, slots: slice) -> NDArray[np.int64]:
-        """Return the frame ids of a range of slots, as `at` does; sliced like a list."""
+        """Return the frame ids of a slice of the slots, with the slicing rules of a list."""
         return self.frames_at(np.arange(*slots.indices(self.length), dtype=np.int64))
 
     def at(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -81,23 +81,24 @@ class EpochOrder:
 
 
 Remainder = Literal["repeat", "drop"]
-"""What happens to slots beyond a multiple of the number of ranks."""
+"""Rule for slots beyond a multiple of the number of ranks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shard:
-    """One rank's part of every epoch: `order.at(shard.slots(start, stop, len(order)))`.
+    """Slots of one rank in every epoch: `order.at(shard.slots(start, stop, len(order)))`.
 
-    Slots are distributed over the ranks, not videos, so the samples of a step, of all ranks
-    together, do not depend on the number of ranks; with a split of the videos each rank would
-    sample from its own few. All ranks get equally many slots.
+    Slots, not videos, are distributed over the ranks. So the samples of a step, over all ranks, do
+    not depend on the number of ranks, and a rank is not limited to its own videos. All ranks have
+    equally many slots.
     """
 
     rank: int = 0
     ranks: int = 1
+    """Number of ranks."""
     remainder: Remainder = "repeat"
-    """`repeat`: the epoch's first slots, at most ranks - 1, come again at its end. `drop`: as many
-    of its last slots are left out."""
+    """`repeat`: the first slots of the epoch, at most ranks - 1, are repeated at its end. `drop`:
+    its last slots, at most ranks - 1, are dropped."""
 
     def __post_init__(self) -> None:
         check_integers(0, rank=self.rank, ranks=self.ranks)
@@ -109,7 +110,7 @@ class Shard:
         one_of(Remainder, remainder=self.remainder)
 
     def count(self, length: int, skip: int = 0) -> int:
-        """Return the slots of each rank in an epoch of `length`; the same for all ranks.
+        """Return the number of slots per rank in an epoch of `length`.
 
         `skip` slots of the epoch were delivered before, by any number of ranks.
         """
@@ -120,18 +121,18 @@ class Shard:
         """Return slots number [start, stop) of this rank, int64 [stop - start] in [0, length).
 
         Raises:
-            ConfigError: the rank has fewer slots.
+            ConfigError: the range exceeds the slots of the rank.
         """
         count = self.count(length, skip)
         if not 0 <= start <= stop <= count:
             raise ConfigError(
-                f"slots [{start}, {stop}) were asked of rank {self.rank}, which has {count} in an "
-                f"epoch of {length} with {skip} skipped"
+                f"slots [{start}, {stop}) of rank {self.rank} are out of range: it has {count} in "
+                f"an epoch of {length} with {skip} skipped"
             )
         return self._positions(start, stop, skip) % length
 
     def is_repeated(self, start: int, stop: int, length: int, skip: int = 0) -> NDArray[np.bool_]:
-        """Return which of slots number [start, stop) of this rank were delivered before, bool."""
+        """Return which of the slots number [start, stop) of this rank are repeated, bool."""
         return self._positions(start, stop, skip) >= length
 
     def _positions(self, start: int, stop: int, skip: int) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Frame samplers: in order, with replacement, each once, and weighted."""
+"""Frame samplers: in order, with replacement, without replacement, and weighted."""
 
 import zlib
 from collections import Counter
@@ -20,7 +20,7 @@ from headrace.sampling.sampling_weights import (
     Over,
     checked_over,
     interval_of,
-    line_of,
+    inverse_cdf,
     over_opened,
     shuffled_cells,
 )
@@ -30,17 +30,17 @@ from headrace.units import check_integers
 @answers_names
 @dataclass(frozen=True, kw_only=True)
 class SequentialFrames:
-    """Every `stride`-th frame of each video, video after video; each epoch alike."""
+    """Every `stride`-th frame of each video, video after video, the same in every epoch."""
 
     stride: int = 1
-    """1 means every frame."""
+    """1: every frame."""
 
     def __post_init__(self) -> None:
         check_integers(1, stride=self.stride)
 
     @property
     def traits(self) -> SamplerTraits:
-        """Each frame at most once, in a fixed order."""
+        """Traits: each frame at most once, in a fixed order."""
         return SamplerTraits(identity=identity_of(self), is_random=False, has_replacement=False)
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
@@ -58,16 +58,16 @@ class SequentialFrames:
 @answers_names
 @dataclass(frozen=True, kw_only=True)
 class UniformFrames:
-    """Frames drawn independently, with replacement: the reference for all other samplers.
+    """Frames drawn independently, with replacement: the baseline for all other samplers.
 
-    An epoch has as many draws as frames; over frames, about 1 - 1/e of them occur in it. Over
+    An epoch has as many draws as frames; over frames, about 1 - 1/e of the frames occur in it. Over
     seconds, videos or weights, a frame occurs in proportion to its share, and a loss defined over
     frames is biased (`bias.bias` returns the bias).
     """
 
     over: Over = "frames"
     """Unit that is drawn uniformly: `frames` (i.i.d. sampling), `seconds` of display time, or
-    `videos`; or a weight of each video, whose frames are equally likely."""
+    `videos`; or weights of videos, in which frames are equally likely."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class UniformFrames:
 
     @property
     def traits(self) -> SamplerTraits:
-        """Independent draws: a frame may come twice in a row."""
+        """Traits: independent draws; a frame may repeat immediately."""
         return SamplerTraits(
             identity=identity_of(self),
             is_random=True,
@@ -92,15 +92,15 @@ class UniformFrames:
         """Return the order of one epoch: as many slots as frames.
 
         Raises:
-            ConfigError: over seconds, and the population has no durations; or the number of
-                weights is not that of videos.
+            ConfigError: `over` is seconds and the population has no durations, or the number of
+                weights is not the number of videos.
         """
         draws = CounterRng(self.seed, epoch, RngStream.FRAME)
         frames = population.num_frames
         if self.over == "frames":
             return EpochOrder(length=frames, frames_at=lambda slots: draws.integers(slots, frames))
-        line = line_of(population, self.over)
-        return EpochOrder(length=frames, frames_at=lambda slots: line(draws.fractions(slots)))
+        frame_at = inverse_cdf(population, self.over)
+        return EpochOrder(length=frames, frames_at=lambda slots: frame_at(draws.fractions(slots)))
 
 
 @answers_names
@@ -109,19 +109,19 @@ class ShuffledFrames:
     """As `UniformFrames`, but without replacement: over frames, each occurs once per epoch.
 
     Random reshuffling: every slot has the same distribution as with `UniformFrames`, so expected
-    gradients are equal. But the remaining frames depend on those already drawn
+    gradients are equal. But the remaining frames depend on the frames already drawn
     (`bias.epoch_inflation` returns the effect).
 
     Over seconds, videos or weights, each frame and each video occurs in an epoch in proportion to
-    its share, rounded up or down. All frames are on a line, each as long as its share. The line is
-    cut into as many equal cells as there are frames. Cells come in random order, and each gives the
-    frame at one position in it. The position is uniform, the same for all cells, and new in each
-    epoch. So frames that occur less than once per epoch are evenly spaced.
-    Source: systematic sampling; Madow, Ann. Math. Stat. 20, 1949.
+    its share, rounded up or down, by systematic sampling: frames are laid out on a line, each with
+    its share as length. The line is cut into as many equal cells as there are frames, in random
+    order. Each cell selects the frame at one position, which is uniform, the same in all cells, and
+    new in each epoch. So frames that occur less than once per epoch are evenly spaced.
+    Source: Madow, Ann. Math. Stat. 20, 1949.
     """
 
     over: Over = "frames"
-    """As for `UniformFrames`; `frames` is an ordinary shuffled epoch."""
+    """As for `UniformFrames`; `frames` is an ordinary shuffle."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -129,7 +129,7 @@ class ShuffledFrames:
 
     @property
     def traits(self) -> SamplerTraits:
-        """A shuffle: a frame does not soon come again."""
+        """Traits: a shuffle; a frame does not repeat soon."""
         return SamplerTraits(
             identity=identity_of(self),
             is_random=True,
@@ -143,32 +143,33 @@ class ShuffledFrames:
         return replace(self, over=over_opened(self.over, context), seed=context.seed_for(self.seed))
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
-        """Return the order of one epoch: a slot per frame. Raises as `UniformFrames` does."""
+        """Return the order of one epoch: one slot per frame. Raises as `UniformFrames.order`."""
         frames = population.num_frames
         if self.over == "frames":
             shuffle = Feistel(size=frames, draws=CounterRng(self.seed, epoch, RngStream.SHUFFLE))
             return EpochOrder(length=frames, frames_at=shuffle.at)
-        line, cells = line_of(population, self.over), shuffled_cells(frames, self.seed, epoch)
-        return EpochOrder(length=frames, frames_at=lambda slots: line(cells(slots)))
+        frame_at = inverse_cdf(population, self.over)
+        cells = shuffled_cells(frames, self.seed, epoch)
+        return EpochOrder(length=frames, frames_at=lambda slots: frame_at(cells(slots)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Weighted:
-    """Single frames, each in an epoch as often as its share of the weights, rounded up or down.
+    """Single frames, each in proportion to its weight, rounded up or down in each epoch.
 
-    `ShuffledFrames` over weights, with a weight for each frame instead of each video.
+    As `ShuffledFrames` over weights, but with weights of frames instead of videos.
     Source: systematic sampling; Madow, Ann. Math. Stat. 20, 1949.
     """
 
     weights: NDArray[np.float64]
-    """float64 [frames]: at least 0, not all 0."""
+    """float64 [frames]: >= 0, not all 0."""
     length: int
-    """Slots in an epoch."""
+    """Number of slots in an epoch."""
     seed: int = 0
 
     @property
     def traits(self) -> SamplerTraits:
-        """A frame of a large weight may soon come again."""
+        """Traits: a frame with a large weight may repeat soon."""
         return SamplerTraits(
             identity=f"Weighted({self._checksum}, length={self.length}, seed={self.seed})",
             is_random=True,
@@ -184,7 +185,7 @@ class Weighted:
         """Return the order of one epoch.
 
         Raises:
-            ConfigError: the number of weights is not that of frames.
+            ConfigError: the number of weights is not the number of frames.
         """
         if len(self.weights) != population.num_frames:
             raise ConfigError(
@@ -203,13 +204,13 @@ class Weighted:
 
 
 def balanced(labels: Sequence[Collection[str]]) -> tuple[NDArray[np.float64], int]:
-    """Return weights, float64 [frames], that balance classes, and the slots of an epoch.
+    """Return weights, float64 [frames], that balance classes, and the number of slots of an epoch.
 
-    Every class has the same share, and all frames of a class have the same share of it. A frame of
-    several classes has a share in each; one of no class never comes. An epoch has as many slots as
-    there are pairs of a frame and one of its classes.
+    All classes have the same share, divided equally among the frames of the class. A frame with
+    several classes has a share in each; a frame without a class never occurs. An epoch has one slot
+    per pair of a frame and one of its classes.
     Source: class-balanced grouping and sampling (CBGS); Zhu et al., arXiv:1908.09492, 2019, which
-    draws that many with replacement.
+    draws as many with replacement.
 
     Raises:
         ConfigError: no frame has a class.

@@ -1,4 +1,4 @@
-"""Windows of moments around key moments, the frames of moments, and samplers of windows."""
+"""Windows of moments before or around key moments, frames of moments, and samplers of windows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,22 +13,23 @@ from headrace.sampling.population import Population
 from headrace.sampling.sampler import Sampler, SamplerTraits, check_samples
 
 Sync = Literal["index", "nearest", "previous"]
-"""The frames of one moment: those of the same `index`; the `nearest` in time to the frame of the
-reference; or the `previous`, the latest not after it, as in a live system."""
+"""Assignment of a camera's frame to a moment: the frame with the same `index` as the reference's;
+the `nearest` in time; or the `previous`, the latest frame not after it, as in a live system."""
 
 OnMissing = Literal["raise", "drop", "mask", "repeat"]
-"""Rule for a moment without a camera's frame: an error; the moment is dropped for all cameras; the
-frame is black and marked; or the camera's last frame is repeated and marked."""
+"""Rule for a moment at which a camera has no frame: raise an error; drop the moment for all
+cameras; mask: a black frame, marked; or repeat the camera's last frame, marked."""
 
 MISSING = -1
-"""In place of a frame index: the camera has no frame."""
+"""Frame index of a camera without a frame."""
 
 SLACK_SECONDS = 1e-6
-"""Times that differ by less are equal: they are sums of float64. A tick of 90 kHz is 11e-6."""
+"""Seconds below which two times are equal, because they are sums of float64; a 90 kHz tick is
+11e-6."""
 
 
 def same_index(length: int, frames: int) -> NDArray[np.int64]:
-    """Return int64 [length]: frame k for moment k; `MISSING` beyond the number of `frames`."""
+    """Return int64 [length]: frame k for moment k; `MISSING` from `frames` on."""
     moments = np.arange(length)
     return np.where(moments < frames, moments, MISSING)
 
@@ -36,12 +37,12 @@ def same_index(length: int, frames: int) -> NDArray[np.int64]:
 def nearest(
     moments: NDArray[np.float64], times: NDArray[np.float64], tolerance: float
 ) -> NDArray[np.int64]:
-    """Return int64 [moments]: the frame nearest in time; of two equally near, the earlier.
+    """Return int64 [M]: the frame nearest in time, the earlier of two equally near ones.
 
     Args:
-        moments: float64 [M], seconds, ascending.
-        times: float64 [N], seconds, ascending: capture time of each frame, by the same clock.
-        tolerance: Seconds; `MISSING` where no frame is within it.
+        moments: float64 [M], ascending: times in seconds.
+        times: float64 [N], ascending: capture time of each frame in seconds, on the same clock.
+        tolerance: Max distance in seconds; `MISSING` if no frame is nearer.
     """
     _check(times, tolerance)
     after = np.searchsorted(times, moments).clip(0, len(times) - 1)
@@ -53,16 +54,16 @@ def nearest(
 def previous(
     moments: NDArray[np.float64], times: NDArray[np.float64], tolerance: float
 ) -> NDArray[np.int64]:
-    """Return int64 [moments]: the latest frame not after it; arguments as for `nearest`."""
+    """Return int64 [M]: the latest frame not after each moment; arguments as for `nearest`."""
     _check(times, tolerance)
     last = np.searchsorted(times, moments + SLACK_SECONDS, side="right") - 1
     return np.where(last < 0, MISSING, _within(last.clip(0), moments, times, tolerance))
 
 
 def repeated(frames: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return `frames`, int64 [M], with each missing one replaced by the last before it.
+    """Return `frames`, int64 [M], with each missing frame replaced by the last one before it.
 
-    Before the first frame it is the first; where all are missing, nothing changes.
+    Missing frames at the start are replaced by the first one. If all are missing, all stay missing.
     """
     present = np.flatnonzero(frames != MISSING)
     if not len(present):
@@ -83,25 +84,25 @@ def _within(
 
 def _check(times: NDArray[np.float64], tolerance: float) -> None:
     if not tolerance >= 0:
-        raise ConfigError(f"a tolerance must be >= 0, got {tolerance}")
+        raise ConfigError(f"tolerance must be >= 0, got {tolerance}")
     if not len(times):
-        raise ConfigError("a camera needs at least one frame to be aligned")
+        raise ConfigError("a camera must have at least one frame to be aligned")
 
 
 RowsOf = tuple[NDArray[np.int64], NDArray[np.bool_]]
-"""int64 [K, T]: the moments of each of K windows, as indices in the clip; and bool [K, T]: those in
-place of moments that the clip does not have."""
+"""int64 [K, T]: moments of K windows, as indices in the clip; and bool [K, T]: whether the moment
+replaces one that the clip does not have."""
 
 
 def history(keys: NDArray[np.int64], num_moments: int, stride: int) -> RowsOf:
-    """Return the `num_moments` moments, `stride` apart, that end at each key.
+    """Return windows of `num_moments` moments, `stride` apart, that end with each key.
 
-    The clip's first moment replaces those before its start.
+    The clip's first moment replaces moments before its start.
 
     Args:
-        keys: int64 [K]: indices of moments in the clip.
+        keys: int64 [K]: indices of key moments in the clip.
         num_moments: T.
-        stride: 1 means consecutive.
+        stride: 1: consecutive moments.
     """
     rows = keys[:, None] - np.arange(num_moments)[::-1] * stride
     return rows.clip(0), rows < 0
@@ -113,15 +114,15 @@ def at_deltas(
     deltas: Sequence[float],
     tolerance: float,
 ) -> RowsOf:
-    """Return the moments nearest to `deltas` after each key.
+    """Return windows of the moments nearest to `deltas` relative to each key.
 
-    Beyond the tolerance, the nearest is marked as a replacement.
+    A moment beyond the tolerance is marked as a replacement.
 
     Args:
-        keys: int64 [K]: indices of moments in the clip.
+        keys: int64 [K]: indices of key moments in the clip.
         seconds: float64 [M], ascending: time of each moment of the clip.
         deltas: T times in seconds; below 0: before the key.
-        tolerance: Seconds.
+        tolerance: Max distance in seconds.
     """
     wanted = seconds[keys][:, None] + np.array(deltas, np.float64)
     rows = nearest(wanted.ravel(), seconds, np.inf).reshape(wanted.shape)
@@ -130,14 +131,14 @@ def at_deltas(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WindowSampler:
-    """Sampler of windows: another sampler's key moments, as the frames of their windows."""
+    """Sampler of windows: returns the frames of the windows whose key moments a sampler selects."""
 
     sampler: Sampler
-    """Samples key moments as frames, and clips as videos."""
+    """Wrapped sampler; a key moment is a frame, a clip is a video."""
     keys: Population
-    """The key moments of all clips."""
+    """Key moments of all clips."""
     frames_of: Callable[[NDArray[np.int64]], NDArray[np.int64]]
-    """Key moments, int64 [n] → int64 [n, num_frames]: ids of the frames of their windows."""
+    """Key moments, int64 [n] → frame ids of their windows, int64 [n, num_frames]."""
     num_frames: int
     """Frames of a window, over all cameras."""
     checksum: int
@@ -145,7 +146,7 @@ class WindowSampler:
 
     @property
     def traits(self) -> SamplerTraits:
-        """The sampler's traits, for these windows; windows that overlap share frames."""
+        """Traits of the wrapped sampler, for these windows; overlapping windows share frames."""
         traits = self.sampler.traits
         return replace(
             traits,
@@ -158,12 +159,12 @@ class WindowSampler:
         )
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
-        """Return the order of one epoch: int64 [n, num_frames]; its rows are the keys.
+        """Return the order of one epoch: int64 [n, num_frames]; `rows_at` returns the keys.
 
         Raises:
-            ConfigError: the sampler cannot sample from these key moments.
+            ConfigError: the wrapped sampler cannot sample from these key moments.
         """
-        del population  # the frames are known since the windows were made
+        del population  # `frames_of` has its frame ids
         order = self.sampler.order(self.keys, epoch)
 
         def keys_at(slots: NDArray[np.int64]) -> NDArray[np.int64]:

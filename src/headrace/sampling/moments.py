@@ -14,20 +14,20 @@ from headrace.sampling.moment_windows import SLACK_SECONDS, nearest
 from headrace.units import check_integers, check_numbers, is_number
 
 _RATE_TOLERANCE = 1.01
-"""Ratio below which two rates are equal: containers round times."""
+"""Ratio up to which two rates are equal, because containers round times."""
 _END_TOLERANCE = 0.05
-"""Share of a frame's duration by which its end may be late: Matroska rounds to milliseconds."""
+"""Share of a frame's duration by which its end may be late; Matroska rounds to milliseconds."""
 _GAP = 1.5
-"""Intervals of this many medians or more are gaps."""
+"""Ratio of an interval to the median above which it is a gap."""
 _MAX_NUMBER = 2**62
-"""Largest number of a moment."""
+"""Max number of a moment."""
 
 _Lists = Mapping[str, NDArray[Any]] | NDArray[Any]
-"""Values by clip name, or for all clips."""
+"""Values by clip name, or the same for all clips."""
 
 
 class Moments(ABC):
-    """Selection of the moments that are delivered, for all clips.
+    """Selection of the moments to deliver, for all clips.
 
         Moments.every(6)                          # moments 0, 6, 12, ...
         Moments.frames({"clip_a": [0, 4, 9]})     # by number, among the reference's frames
@@ -35,32 +35,32 @@ class Moments(ABC):
         Moments.rate(2.0)                         # 2 Hz of 12 Hz: the moments nearest to a grid
 
     Frames between the moments are neither delivered nor resized. They are decoded only if other
-    frames refer to them. Clips that a list does not name deliver nothing.
+    frames reference them. Clips that are missing in a dict deliver nothing.
     """
 
     @staticmethod
     def every(stride: int, first: int = 0) -> "Moments":
-        """Return every `stride`-th moment of each clip, from number `first` on."""
+        """Select every `stride`-th moment of each clip, from number `first` on."""
         return _Every(stride=stride, first=first)
 
     @staticmethod
     def frames(numbers: Iterable[int] | Mapping[str, Iterable[int]]) -> "Moments":
-        """Return moments by number, for each named clip, or for all clips."""
+        """Select moments by number, by clip name or for all clips."""
         return _Numbered(listed=_lists(numbers, "frames"))
 
     @staticmethod
     def at_seconds(
         seconds: Iterable[float] | Mapping[str, Iterable[float]], *, tolerance_ms: float = 50.0
     ) -> "Moments":
-        """Return the moments nearest to times on the common clock, within a tolerance."""
+        """Select the moments nearest to times on the common clock, within a tolerance."""
         return _AtSeconds(listed=_lists(seconds, "at_seconds"), tolerance_ms=tolerance_ms)
 
     @staticmethod
     def rate(per_second: float) -> "Moments":
-        """Return the moments nearest to a grid that starts with the clip's first moment.
+        """Select the moments nearest to a grid that starts at the clip's first moment.
 
-        The grid ends with the last frame, whose duration is the usual interval of the clip. A
-        point of the grid without a moment within half a step, in a gap, gives none.
+        The grid ends with the last frame, whose duration is the clip's mean interval. A point of
+        the grid without a moment within half a step, in a gap, selects none.
         """
         return _Rate(per_second=per_second)
 
@@ -73,15 +73,15 @@ class Moments(ABC):
     def of(
         self, clip: str, seconds: NDArray[np.float64], *, may_lack: bool = False
     ) -> NDArray[np.int64]:
-        """Return int64, ascending: the numbers of a clip's delivered moments.
+        """Return the numbers of a clip's selected moments, int64, ascending.
 
         Args:
-            clip: Its name.
+            clip: Name of the clip.
             seconds: float64 [M], ascending: times of all its moments on the common clock.
-            may_lack: Whether moments that the clip does not have are left out.
+            may_lack: Whether moments that the clip does not have are left out, instead of raising.
 
         Raises:
-            ConfigError: the clip does not have a moment, and `may_lack` is False.
+            ConfigError: the clip lacks a moment, and `may_lack` is False.
         """
 
 
@@ -103,24 +103,35 @@ class _Every(Moments):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Numbered(Moments):
-    listed: _Lists
+class _Listed(Moments):
+    """Moments in a list, by clip or for all clips."""
 
-    def __post_init__(self) -> None:
-        for values in _arrays(self.listed):
-            if values.dtype.kind not in "iu" or values.min() < 0 or values.max() > _MAX_NUMBER:
-                raise ConfigError(
-                    f"Moments.frames takes whole numbers from 0 up, got {values.tolist()!r:.60}"
-                )
+    listed: _Lists
 
     @property
     def clips(self) -> frozenset[str] | None:
-        return _names(self.listed)
+        return frozenset(self.listed) if isinstance(self.listed, Mapping) else None
+
+    def _values(self, clip: str) -> NDArray[Any]:
+        return self.listed[clip] if isinstance(self.listed, Mapping) else self.listed
+
+    def _arrays(self) -> Iterable[NDArray[Any]]:
+        return self.listed.values() if isinstance(self.listed, Mapping) else (self.listed,)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Numbered(_Listed):
+    def __post_init__(self) -> None:
+        for values in self._arrays():
+            if values.dtype.kind not in "iu" or values.min() < 0 or values.max() > _MAX_NUMBER:
+                raise ConfigError(
+                    f"Moments.frames needs integers >= 0, got {values.tolist()!r:.60}"
+                )
 
     def of(
         self, clip: str, seconds: NDArray[np.float64], *, may_lack: bool = False
     ) -> NDArray[np.int64]:
-        numbers = np.unique(_of_clip(self.listed, clip)).astype(np.int64)
+        numbers = np.unique(self._values(clip)).astype(np.int64)
         is_present = numbers < len(seconds)
         if not (may_lack or is_present.all()):
             raise _missing_moment(clip, int(numbers[~is_present][0]), len(seconds))
@@ -128,24 +139,21 @@ class _Numbered(Moments):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _AtSeconds(Moments):
-    listed: _Lists
+class _AtSeconds(_Listed):
     tolerance_ms: float
 
     def __post_init__(self) -> None:
         check_numbers(0, tolerance_ms=self.tolerance_ms)
-        for values in _arrays(self.listed):
+        for values in self._arrays():
             if values.dtype.kind not in "iuf" or not np.isfinite(values).all():
-                raise ConfigError(f"Moments.at_seconds takes seconds, got {values.tolist()!r:.60}")
-
-    @property
-    def clips(self) -> frozenset[str] | None:
-        return _names(self.listed)
+                raise ConfigError(
+                    f"Moments.at_seconds needs finite seconds, got {values.tolist()!r:.60}"
+                )
 
     def of(
         self, clip: str, seconds: NDArray[np.float64], *, may_lack: bool = False
     ) -> NDArray[np.int64]:
-        requested = _of_clip(self.listed, clip).astype(np.float64)
+        requested = self._values(clip).astype(np.float64)
         numbers = nearest(requested, seconds, np.inf)
         distance = np.abs(seconds[numbers] - requested)
         is_present = distance <= self.tolerance_ms / 1000 + SLACK_SECONDS
@@ -153,8 +161,8 @@ class _AtSeconds(Moments):
             first = int(np.argmin(is_present))
             raise ConfigError(
                 f"clip {clip} has no moment at {requested[first]:.6f} s: the nearest is "
-                f"{distance[first] * 1000:.1f} ms away, {self.tolerance_ms:g} are tolerated (its "
-                f"moments are from {seconds[0]:.6f} to {seconds[-1]:.6f} s); look at the unit and "
+                f"{distance[first] * 1000:.1f} ms away, and tolerance_ms is {self.tolerance_ms:g} "
+                f"(moments are from {seconds[0]:.6f} to {seconds[-1]:.6f} s); check the unit and "
                 "the clock, or raise tolerance_ms"
             )
         return np.unique(numbers[is_present])
@@ -167,7 +175,7 @@ class _Rate(Moments):
     def __post_init__(self) -> None:
         if not (is_number(self.per_second) and 0 < self.per_second < math.inf):
             raise ConfigError(
-                f"a rate of moments must be a number per second, above 0, got {self.per_second!r}"
+                f"per_second must be a finite number above 0, got {self.per_second!r}"
             )
 
     def of(
@@ -176,10 +184,10 @@ class _Rate(Moments):
         interval = _usual_interval(seconds)
         if interval * self.per_second > _RATE_TOLERANCE:
             raise ConfigError(
-                f"{self.per_second:g} moments a second were asked for, and clip {clip} has "
-                f"{1 / interval:.3g}; ask for at most as many"
+                f"per_second is {self.per_second:g}, but clip {clip} has only {1 / interval:.3g} "
+                "moments per second; lower per_second"
             )
-        # Of each moment the nearest point of the grid, then of each point the nearest moment.
+        # First the nearest grid point of each moment, then the nearest moment of each grid point.
         steps = (seconds - seconds[0]) * self.per_second
         points = np.floor(steps + 0.5)
         end = steps[-1] + (1 - _END_TOLERANCE) * interval * self.per_second
@@ -200,7 +208,7 @@ def _usual_interval(seconds: NDArray[np.float64]) -> float:
 def _lists(given: Iterable[float] | Mapping[str, Iterable[float]], method: str) -> _Lists:
     if isinstance(given, Mapping):
         if not given:
-            raise ConfigError(f"Moments.{method} takes a list for each clip, got none: {given!r}")
+            raise ConfigError(f"Moments.{method} needs a list for each clip, got {given!r}")
         return {str(clip): _array(values, method) for clip, values in given.items()}
     return _array(given, method)
 
@@ -212,26 +220,14 @@ def _array(given: object, method: str) -> NDArray[Any]:
         array = np.array(given if isinstance(given, np.ndarray) else list(given))
     except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(
-            f"Moments.{method} takes a list, or one for each clip: {error}"
+            f"Moments.{method} needs a list, or a list for each clip: {error}"
         ) from error
     if array.ndim != 1 or not len(array):
         raise ConfigError(
-            f"Moments.{method} takes a list, or one for each clip, not empty: leave out clips "
-            f"without moments; got {given!r:.60}"
+            f"Moments.{method} needs a non-empty list, or one for each clip, got {given!r:.60}; "
+            "leave out clips without moments"
         )
     return array
-
-
-def _arrays(listed: _Lists) -> Iterable[NDArray[Any]]:
-    return listed.values() if isinstance(listed, Mapping) else (listed,)
-
-
-def _names(listed: _Lists) -> frozenset[str] | None:
-    return frozenset(listed) if isinstance(listed, Mapping) else None
-
-
-def _of_clip(listed: _Lists, clip: str) -> NDArray[Any]:
-    return listed[clip] if isinstance(listed, Mapping) else listed
 
 
 def _missing_moment(clip: str, number: int, count: int) -> ConfigError:

@@ -1,4 +1,4 @@
-"""Population of frames to sample from, numbered over all videos, and their display times."""
+"""Population of frames to sample, numbered over all videos, and their display times."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ Seconds = tuple[Fraction, ...]
 """Times relative to a frame, in seconds; below 0: before it."""
 
 _MAX_SECONDS = 10**9
-"""Largest time in seconds; its ticks fit 64 bits in any time base."""
+"""Max time in seconds; its ticks fit into 64 bits in any time base."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FrameTimes:
     """Display times of the frames of one video, or of a part of it.
 
-    A frame counts as shown from a microsecond before its time on, and from one tick before if it is
-    shown for four or more, since containers round times to ticks.
+    A frame counts as shown from a microsecond before its time, or from one tick before if frames
+    are shown for four ticks or more, because containers round times to ticks.
     """
 
     pts: NDArray[np.int64]
@@ -39,7 +39,7 @@ class FrameTimes:
 
     @property
     def seconds(self) -> Fraction:
-        """Seconds from the first frame to the end of the last."""
+        """Duration in seconds, from the first frame to the end of the last."""
         return (self.end - int(self.pts[0])) * self.time_base
 
     def ticks_after(self, seconds: Seconds) -> NDArray[np.int64]:
@@ -48,7 +48,7 @@ class FrameTimes:
 
     @property
     def slack_ticks(self) -> int:
-        """Ticks by which the time of a frame may be rounded."""
+        """Ticks by which frame times may be rounded: 0 or 1."""
         return int(self._early >= self.time_base)
 
     @property
@@ -56,18 +56,19 @@ class FrameTimes:
         return early_seconds(len(self.pts), self.end - int(self.pts[0]), self.time_base)
 
     def shown_at(self, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the frame shown at each of `ticks`: the first before all, the last after all."""
+        """Return the frame shown at each of `ticks`; the first before the start, the last after."""
         frames = np.searchsorted(self.pts, ticks, "right") - 1
         return np.asarray(np.clip(frames, 0, len(self.pts) - 1), np.int64)
 
     def is_outside(self, ticks: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which of `ticks` are before the first frame, or after the end of the last."""
+        """Return which `ticks` are before the first frame, or at or after the end of the last."""
         return np.asarray((ticks < self.pts[0]) | (ticks >= self.end), np.bool_)
 
     def num_starts(self, seconds: Seconds) -> int:
-        """Return how many frames a clip of `seconds` (ascending) can start at.
+        """Return the number of frames at which a clip can start; they are the first ones.
 
-        They are the first ones: a frame is shown at all these times after each.
+        `seconds` are the clip's frame times relative to its start, ascending. A clip can start at a
+        frame if a frame is shown at all of these times after it.
         """
         last = int(self.ticks_after(seconds)[-1])
         return int(np.searchsorted(self.pts, self.end - last, "left"))
@@ -77,7 +78,8 @@ def seconds_of(name: str, values: object) -> Seconds:
     """Return times as exact fractions.
 
     Raises:
-        ConfigError: there is none, one is no number, or beyond 10**9 seconds; `name` names them.
+        ConfigError: there is no time, or one is not a number or is beyond 10**9 seconds; `name` is
+            their name in the message.
     """
     if not isinstance(values, tuple | list | np.ndarray) or not len(values):
         raise ConfigError(f"{name} must be seconds, as in (-0.2, -0.1, 0.0), got {values!r}")
@@ -96,22 +98,25 @@ def _ticks(seconds: Seconds, time_base: Fraction, early: Fraction) -> NDArray[np
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Population:
-    """Frames of many videos in one numbering: `Population.of([index.gop_lengths, ...])`.
+    """Frames of many videos, numbered together: `Population.of([index.gop_lengths, ...])`.
 
-    The *frame id* counts frames over all videos, in their order and in presentation order inside
-    each; the *GOP id* counts GOPs in the same way. Ranges are half-open.
-    Takes 8 bytes per GOP and per video, and 8 per frame only with durations. Look-ups bisect; they
-    take and return arrays of any shape.
+    A *frame id* counts frames over all videos, in presentation order in each; a *GOP id* counts
+    GOPs in the same way. Ranges are half-open.
+    Takes 8 bytes per GOP and per video; with durations, also 8 bytes per frame. Lookups bisect, and
+    accept arrays of any shape.
     """
 
     gop_start: NDArray[np.int64]
-    """int64 [GOPs + 1], ascending: frame id of the first frame of each GOP; last, `num_frames`."""
+    """int64 [GOPs + 1], ascending: frame id of each GOP's first frame; the last entry is
+    `num_frames`."""
     video_start: NDArray[np.int64]
-    """int64 [videos + 1], ascending: the same for each video."""
+    """int64 [videos + 1], ascending: frame id of each video's first frame; the last entry is
+    `num_frames`."""
     shown_until: NDArray[np.float64] | None = None
-    """float64 [frames], ascending: seconds shown up to the end of each frame, videos end to end."""
+    """float64 [frames], ascending: cumulated display durations in seconds, up to the end of each
+    frame, over all videos."""
     times: Sequence[FrameTimes] | None = None
-    """Display times of each video's frames. Needed to sample by time."""
+    """Display times of each video's frames; needed to sample by time."""
     names: Sequence[str] | None = None
     """Name of each video in messages; None: its number."""
 
@@ -124,27 +129,28 @@ class Population:
         times: Sequence[FrameTimes] | None = None,
         names: Sequence[str] | None = None,
     ) -> "Population":
-        """Return the population of videos, each given by the lengths of its GOPs.
+        """Return the population of videos, from the GOP lengths of each video.
 
-        `durations_seconds` holds a float64 [frames] for each video: display duration of each frame,
-        at least 0. It is needed only to sample uniformly in time. `times` and `names` are the
-        fields, one entry per video.
+        `durations_seconds` has a float64 [frames] for each video: display duration of each frame,
+        >= 0; needed only for uniform sampling in time. `times` and `names` are the fields, one
+        entry per video.
 
         Raises:
-            ConfigError: no video, a video without frames, a GOP shorter than 1; the number of
-                durations or times is not that of frames; or durations are below 0, or all 0.
+            ConfigError: there is no video, a video has no frames, or a GOP is shorter than 1; the
+                number of durations or times is not the number of frames; or durations are negative,
+                or all 0.
         """
         if not len(gop_lengths):
             raise ConfigError("at least one video is needed to sample from, got none")
         for video, lengths in enumerate(gop_lengths):
             if not len(lengths) or lengths.min() < 1:
                 raise ConfigError(
-                    f"a video needs one GOP or more, each of one frame or more; video {video} has "
-                    f"GOPs of {np.asarray(lengths).tolist()[:8]} frames"
+                    f"a video must have at least one GOP, each of one frame or more; video {video} "
+                    f"has GOPs of {np.asarray(lengths).tolist()[:8]} frames"
                 )
         frames = np.array([lengths.sum() for lengths in gop_lengths], np.int64)
         if times is not None and [len(video) for video in times] != frames.tolist():
-            raise ConfigError("times must hold one FrameTimes for each video, with all its frames")
+            raise ConfigError("times must have one FrameTimes per video, with all its frames")
         return cls(
             gop_start=_starts(np.concatenate(gop_lengths)),
             video_start=_starts(frames),
@@ -190,8 +196,8 @@ class Population:
         """
         if self.times is None:
             raise ConfigError(
-                "sampling by time needs to know when each frame is shown; give times to "
-                "Population.of, a FrameTimes for each video"
+                "sampling by time needs the display times of frames; give Population.of times=, a "
+                "FrameTimes for each video"
             )
         return self.times
 
@@ -200,12 +206,12 @@ class Population:
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the indices of frames shown at times relative to a frame, int64 [n, T].
 
-        And where a time is outside the video, bool [n, T]; there the index is that of its first or
-        last frame. Some 10 microseconds a video.
+        And whether each time is outside the video, bool [n, T]; the index is then the first or last
+        frame. Takes about 10 µs per video.
 
         Args:
-            video: int64 [n].
-            index: int64 [n]: the frame that times are relative to.
+            video: int64 [n]: video of each frame.
+            index: int64 [n]: frame that times are relative to.
             seconds: T times; below 0: before the frame.
         """
         times = self.timed()
@@ -221,20 +227,20 @@ class Population:
         return shown, is_outside
 
     def video_of(self, frame_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the index of each frame's video."""
+        """Return the video of each frame."""
         return _bisect(self.video_start, frame_ids)
 
     def gop_of(self, frame_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the id of each frame's GOP."""
+        """Return the GOP id of each frame."""
         return _bisect(self.gop_start, frame_ids)
 
     def locate(self, frame_ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return (video, index) of each frame: its video, and its index in that video."""
+        """Return the video of each frame, and its index in the video."""
         video = self.video_of(frame_ids)
         return video, frame_ids - self.video_start[video]
 
     def frame_ids(self, video: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the ids of the frames at `index` of `video`: the inverse of `locate`."""
+        """Return the frame ids of frames `index` of `video`: the inverse of `locate`."""
         ids: NDArray[np.int64] = self.video_start[video] + index
         return ids
 
@@ -253,13 +259,13 @@ def _ends(
     counts = [len(video) for video in durations]
     if counts != frames.tolist():
         raise ConfigError(
-            "durations_seconds must hold one array for each video and one value for each frame; "
-            f"the videos have {frames.tolist()[:8]} frames, the arrays {counts[:8]} values"
+            "durations_seconds must have one array per video and one value per frame; the videos "
+            f"have {frames.tolist()[:8]} frames, the arrays {counts[:8]} values"
         )
     flat = np.concatenate(durations)
     if not (np.isfinite(flat).all() and flat.min() >= 0 and flat.max() > 0):
         raise ConfigError(
-            "durations_seconds must be finite, at least 0 and not all 0; they range from "
+            "durations_seconds must be finite, at least 0 and not all 0, got values from "
             f"{flat.min()} to {flat.max()}"
         )
     return np.cumsum(flat, dtype=np.float64)

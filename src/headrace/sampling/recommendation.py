@@ -11,51 +11,53 @@ from headrace.sampling.decode_cost import DecodeCost, lookahead_cost, lookahead_
 from headrace.sampling.strategies import Budget, Strategy
 
 SHORT_GOP = 8
-"""Frames of a GOP: some four are decoded per frame delivered; longer GOPs take less disk, and more
-decoding."""
+"""Frames in a GOP of a proxy. About four are decoded per frame delivered; longer GOPs take less
+disk, and more decoding."""
 
 _BYTES_PER_PIXEL = 0.028
-"""Bytes per pixel: libx264 veryfast, crf 20, 256x256, GOP 8 without B-frames; clips: 0.0282."""
+"""Bytes per pixel of a proxy: libx264 veryfast, crf 20, 256x256, GOP 8, no B-frames; measured on
+clips: 0.0282."""
 _ENTERING_SECONDS = 0.0003
-"""Seconds to enter a GOP of a proxy: no file is probed, no codec made. Assumed, not measured."""
+"""Seconds to enter a GOP of a proxy, without probing a file or creating a codec. Assumed, not
+measured."""
 _SMALL_FRAME_FACTOR = 2.0
-"""Decode time per pixel of a small frame ÷ a large one: 2.7 ns at 256x256, 1.5 ns at 720p."""
+"""Decode time per pixel of a small frame ÷ a large frame: 2.7 ns at 256x256, 1.5 ns at 720p."""
 _ENCODING = 4.0
-"""CPU time of encoding ÷ decoding of the copies."""
+"""CPU time to encode the copies ÷ CPU time to decode them."""
 _MIN_GAIN = 1.5
-"""Throughput from the copies ÷ now, below which they do not pay."""
+"""Min throughput from the copies ÷ throughput now, for which copies pay."""
 _MAX_EPOCHS = 10
-"""Epochs after which they must have paid."""
+"""Max epochs within which the copies must save the encoding time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reencode:
-    """Estimate for lookahead in the same memory; file sizes and times may be off by half."""
+    """Estimated gain of re-encoding, with the same memory; sizes and times may be off by half."""
 
     gop: int
     """Frames in a GOP of the copies."""
     disk_bytes: int
     """Size of the copies."""
     seconds: float
-    """Seconds to make them, on all cores."""
+    """Seconds to encode the copies, on all cores."""
     before: float
     """Frames per second now."""
     after: float
-    """Frames per second from the copies, read as proxies: no file is probed."""
+    """Frames per second from the copies, read as proxies, without probing files."""
     amplification_before: float
-    """Frames decoded per frame delivered now."""
+    """Frames decoded per frame delivered, now."""
     amplification_after: float
-    """The same from the copies."""
+    """Frames decoded per frame delivered, from the copies."""
     epochs: float | None
-    """Epochs after which the saved time exceeds the encoding time; None if never."""
+    """Epochs after which the saved time exceeds the encoding time; None: never."""
     why_not: str
-    """Why it does not pay; empty if it does: where GOPs are at least twice as long now, reading
-    gets 1.5 times as fast or more, and the time is saved in 10 epochs or fewer; never where the
-    target is reached now."""
+    """Reason why it does not pay; empty: it pays. It pays if GOPs are now at least twice as long,
+    reading gets at least 1.5 times as fast, the encoding time is saved within 10 epochs, and the
+    target is not reached now."""
 
     @property
     def pays(self) -> bool:
-        """Whether it is worth doing."""
+        """Whether the copies pay."""
         return not self.why_not
 
 
@@ -71,10 +73,10 @@ def reencode(
 
     Args:
         gop_lengths: int64 [GOPs] of all videos.
-        now: The lookahead strategy for them; its budget has the frame size of the copies.
-        pixels: Pixels of a frame now, on average.
-        target: Frames per second of the model; None means as many as possible.
-        cost: Cost of `now` with the copies; None: by formula, for random frames.
+        now: The lookahead strategy for these videos; its budget has the frame size of the copies.
+        pixels: Mean pixels of a frame now.
+        target: Frames per second of the model; None: as many as possible.
+        cost: Decode cost with the copies; None: by formula, for random frames.
     """
     speed, budget = now.speed, now.budget
     frames = int(gop_lengths.sum())
@@ -106,13 +108,13 @@ def reencode(
 
 
 def short_gops(frames: int) -> NDArray[np.int64]:
-    """Return the GOP lengths of a copy of `frames` frames, int64."""
+    """Return the GOP lengths of a copy with `frames` frames, int64."""
     full, rest = divmod(frames, SHORT_GOP)
     return np.append(np.full(full, SHORT_GOP), [rest] * (rest > 0)).astype(np.int64)
 
 
 def _cost_of_copies(frames: int, budget: Budget) -> DecodeCost:
-    """Return the cost of lookahead in the same memory, with an amplification of at least 1."""
+    """Return the decode cost with the same memory, with an amplification of at least 1."""
     lengths = short_gops(frames)
     ahead = min(lookahead_for(lengths, max(1, budget.later_frames)), 4 * frames)
     cost = lookahead_cost(lengths, ahead)
@@ -139,36 +141,36 @@ def _reason_against(
 
 
 _TIE = 1.05
-"""Ratio of two predictions below which they count as equal."""
+"""Ratio of two predictions up to which they count as equal."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
-    """One strategy, with the reason."""
+    """Recommended strategy, with the reason."""
 
     strategy: Strategy
     reaches_target: bool
-    """False if there is a target that no sound strategy reaches."""
+    """False: there is a target, and no sound strategy reaches it."""
     why: str
-    """In a sentence."""
+    """Reason, in a sentence."""
 
 
 def recommend(strategies: Sequence[Strategy], target: float | None = None) -> Recommendation:
     """Return the best sound strategy for training.
 
-    With a target in frames per second: the one with the least noise of those that reach it; if none
-    does, the fastest. Without a target training waits for the loader, so it is the one with the
-    least noise per second: inflation ÷ throughput. Within 5 %, the one with the lower inflation,
-    and of equal ones the first.
+    With a target in frames per second: the strategy with the least noise that reaches it; if none
+    does, the fastest. Without a target, training waits for the loader: the strategy with the least
+    noise per second, inflation ÷ throughput. Within 5 %, the one with the lower inflation; on a
+    tie, the first.
 
     Args:
-        strategies: From `compare`; the naive one is always sound.
+        strategies: Result of `compare`; the naive strategy is always sound.
         target: As for `compare`.
     """
     sound = [strategy for strategy in strategies if strategy.is_sound]
     if target is None:
-        least = min(map(_noise_per_second, sound))
-        ties = [strategy for strategy in sound if _noise_per_second(strategy) <= least * _TIE]
+        lowest = min(map(_noise_per_second, sound))
+        ties = [strategy for strategy in sound if _noise_per_second(strategy) <= lowest * _TIE]
         best = min(ties, key=lambda s: (s.inflation, s.inflation_at))
         return Recommendation(
             strategy=best, reaches_target=True, why=_explain_least_noise(best, sound)
@@ -192,38 +194,36 @@ def _noise_per_second(strategy: Strategy) -> float:
 
 
 def _explain_least_noise(best: Strategy, sound: Sequence[Strategy]) -> str:
-    """Return why `best` has the least noise per second."""
+    """Return the reason why `best` has the least noise per second."""
     if best.inflation > 1:
         exact = max((s for s in sound if s.inflation == 1), key=lambda s: s.frames_per_second)
         even = _break_even_rho(best, exact)
-        condition = f"as long as rho is below {even:.2f}" if even < 1 else "whatever rho is"
+        condition = f"if rho is below {even:.2f}" if even < 1 else "for any rho"
         return (
             f"{_times(best, exact)} as fast as {exact.name}, and over many steps only "
-            f"{best.inflation:.1f} times as noisy: the speed outweighs the noise, "
-            f"{condition}"
+            f"{best.inflation:.1f} times as noisy: the speed outweighs the noise {condition}"
         )
-    why = f"nothing without correlation is clearly faster{_shuffle_note(best)}"
-    rivals = [strategy for strategy in sound if strategy.inflation > 1]
-    if not rivals:
+    why = f"no uncorrelated strategy is clearly faster{_shuffle_note(best)}"
+    correlated = next((strategy for strategy in sound if strategy.inflation > 1), None)
+    if correlated is None:
         return why
-    rival = rivals[0]
-    if rival.frames_per_second < best.frames_per_second * _TIE:
-        return f"{why}; {rival.name} would be no faster"
+    if correlated.frames_per_second < best.frames_per_second * _TIE:
+        return f"{why}; {correlated.name} would not be faster"
     return (
-        f"{why}; {rival.name} would be {_times(rival, best)} as fast but, over many steps, "
-        f"{rival.inflation:.1f} times as noisy{_turning_point(rival, best)}"
+        f"{why}; {correlated.name} would be {_times(correlated, best)} as fast but, over many "
+        f"steps, {correlated.inflation:.1f} times as noisy{_turning_point(correlated, best)}"
     )
 
 
 def _break_even_rho(bursts: Strategy, exact: Strategy) -> float:
-    """Return the ρ at which the noise of bursts, 1 + (m-1)ρ, equals their speed-up."""
+    """Return the ρ at which the noise of bursts, 1 + (m-1)ρ, equals their speedup."""
     return (bursts.frames_per_second / exact.frames_per_second - 1) / _mates(bursts)
 
 
 def _turning_point(bursts: Strategy, exact: Strategy) -> str:
-    """Return the ρ at which bursts would be better, if it is below the assumed one."""
+    """Return the ρ below which bursts would be better, as text; empty: not below the assumed ρ."""
     even, assumed = _break_even_rho(bursts, exact), (bursts.inflation - 1) / _mates(bursts)
-    return f"; they would pay where rho is below {even:.2f}" if even < assumed else ""
+    return f"; they would be better if rho is below {even:.2f}" if even < assumed else ""
 
 
 def _mates(bursts: Strategy) -> int:
@@ -232,19 +232,19 @@ def _mates(bursts: Strategy) -> int:
 
 
 def _explain_target(best: Strategy, sound: Sequence[Strategy], target: float) -> str:
-    """Return why `best` has the least noise of the strategies that reach the target."""
+    """Return the reason why `best` has the least noise of the strategies that reach the target."""
     if best.inflation == 1:
         return f"it reaches {target:,.0f} frames/s without any correlation{_shuffle_note(best)}"
     exact = max((s for s in sound if s.inflation == 1), key=lambda s: s.frames_per_second)
     return (
-        f"the least correlation that reaches {target:,.0f} frames/s; {exact.name}, which has none, "
-        f"ends at {exact.frames_per_second:,.0f}"
+        f"the least correlation that reaches {target:,.0f} frames/s; {exact.name}, without "
+        f"correlation, reaches {exact.frames_per_second:,.0f}"
     )
 
 
 def _shuffle_note(best: Strategy) -> str:
-    is_calmer = best.inflation_at < 1 / _TIE
-    return ", and a shuffle makes gradients calmer than draws do" if is_calmer else ""
+    is_less_noisy = best.inflation_at < 1 / _TIE
+    return ", and a shuffle has less noise than independent draws" if is_less_noisy else ""
 
 
 def _times(one: Strategy, other: Strategy) -> str:

@@ -1,4 +1,4 @@
-"""Interface of samplers: protocol, traits, context, and checks of user-written samplers."""
+"""Interface of samplers: protocol, traits, context, and checks of user-defined samplers."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
@@ -15,7 +15,7 @@ SampleKind = Literal["single frames", "clips"]
 """Kind of samples: one frame each, or clips of `SamplerTraits.num_frames`."""
 
 _ADDRESS = " at 0x"
-"""Part of the default `repr` of an object."""
+"""Part of the default `repr` of an object, which changes between runs."""
 
 
 _STATE_NAMES = {
@@ -24,71 +24,72 @@ _STATE_NAMES = {
     "UniformFrames": "Uniform",
     "SegmentClips": "SpreadClips",
 }
-"""Class → its name in the identities that saved states hold."""
+"""Class → its name in the identities of saved states."""
 
 
 def identity_of(sampler: object) -> str:
-    """Return the identity of a dataclass: its `repr`, with the class name that states hold."""
+    """Return the identity of a dataclass: its `repr`, with the class name used in saved states."""
     name = type(sampler).__name__
     return _STATE_NAMES.get(name, name) + repr(sampler).removeprefix(name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplerTraits:
-    """Properties of a sampler, equal for every epoch and every set of videos."""
+    """Properties of a sampler, the same for every epoch and every set of videos."""
 
     identity: str
-    """Samplers of one identity return equal orders for equal videos; a state is resumed only with
-    its own identity. For a dataclass: `repr(self)`."""
+    """Text that determines the order: samplers with equal identities return equal orders for equal
+    videos, and a state can be resumed only with an equal identity. `repr(self)` for a dataclass."""
     is_random: bool
     """Whether the order depends on the epoch or the seed."""
     has_replacement: bool
-    """Whether a frame may soon come again. Then a window of requests holds fewer different frames,
-    and the engine looks further ahead in the same memory."""
+    """Whether a frame may repeat soon. A window of requests then has fewer distinct frames, so a
+    loader looks further ahead in the same memory."""
     num_frames: int | None = None
     """Frames of a clip; None: samples are single frames."""
     seed: int | None = None
-    """Seed of its random draws; None: it has no seed."""
+    """Seed of random draws; None: the sampler has no seed."""
     needs_durations: bool = False
-    """Whether it reads `Population.shown_until`, which takes 8 bytes a frame."""
+    """Whether the sampler reads `Population.shown_until`, which takes 8 bytes per frame."""
     frames_needed: int = 1
-    """Frames that each video must have."""
+    """Min frames of each video."""
     spans_videos: bool = False
-    """Whether a clip may have frames of several videos, as a window of several cameras."""
+    """Whether a clip may have frames of several videos, such as a window of several cameras."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.identity, str) or not self.identity or _ADDRESS in self.identity:
             raise ConfigError(
-                "the identity of a sampler must be a text that is equal in the next run, got "
-                f"{self.identity!r}; name all that its order depends on, such as 'every 10th'"
+                "identity must be a text that is the same in the next run, got "
+                f"{self.identity!r}; name everything that the order depends on, such as "
+                "'every 10th'"
             )
         check_integers(1, num_frames=self.num_frames, frames_needed=self.frames_needed)
         check_integers(0, seed=self.seed)
 
     def seed_or(self, other: int) -> int:
-        """Return the sampler's seed, or `other` where it has none."""
+        """Return the sampler's seed, or `other` if it has none."""
         return other if self.seed is None else self.seed
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SamplerContext:
-    """Context of a sampler's use: the loader's videos, seed, batch size and ranks."""
+    """Context in which a sampler is used: the loader's videos, seed, batch size and ranks."""
 
     videos: NDArray[np.int64]
-    """int64 [videos]: indices, in the given list, of the videos that could be opened."""
+    """int64 [videos]: positions of the opened videos in the given list."""
     videos_given: int
-    """Videos in that list."""
+    """Number of videos in that list."""
     paths: tuple[str, ...] = ()
-    """Paths of `videos`, as they were given; empty where they are unknown."""
+    """Paths of `videos`, as given; empty: unknown."""
     seed: int | None = None
-    """The requested seed; None: the sampler keeps its own."""
+    """Requested seed; None: the sampler keeps its own."""
     batch_size: int | None = None
     """Samples in a batch of each rank; None: unknown."""
     ranks: int = 1
     """Processes that share an epoch."""
 
     def seed_for(self, own: int) -> int:
-        """Return the requested seed, or the sampler's own."""
+        """Return the requested seed, or `own` if none is requested."""
         return own if self.seed is None else self.seed
 
 
@@ -104,8 +105,8 @@ class Sampler(Protocol):
                 length = -(-population.num_frames // 10)
                 return EpochOrder(length=length, frames_at=lambda n: n * 10)
 
-    A sampler that takes a loader's `seed`, has values for each video, or limits batches is also a
-    `BindableSampler`.
+    A sampler that accepts a loader's `seed`, has values for each video, or constrains batches is
+    also a `BindableSampler`.
     """
 
     @property
@@ -116,8 +117,8 @@ class Sampler(Protocol):
         """Return the order of one epoch: its length and its samples.
 
         Args:
-            population: The frames of the videos that could be opened.
-            epoch: Counted from 0; each has its own order, if the sampler is random.
+            population: Frames of the opened videos.
+            epoch: Epoch, from 0; if the sampler is random, each has its own order.
 
         Raises:
             ConfigError: the sampler cannot sample from this population.
@@ -126,22 +127,22 @@ class Sampler(Protocol):
 
 @runtime_checkable
 class BindableSampler(Sampler, Protocol):
-    """Sampler that depends on the context of its use."""
+    """Sampler that depends on the context in which it is used."""
 
     def bind(self, context: SamplerContext) -> Sampler:
-        """Return the sampler with the context's seed, and with its values for the context's videos.
+        """Return the sampler with the context's seed, and its values for the context's videos.
 
         Raises:
-            ConfigError: it cannot be used in this context.
+            ConfigError: the sampler cannot be used in this context.
         """
 
 
 def bind_sampler(sampler: Sampler, context: SamplerContext) -> Sampler:
-    """Return a sampler bound to a context, after checking its members.
+    """Check a sampler's members, and bind it to a context.
 
     Raises:
-        ConfigError: it lacks a member of `Sampler`; it cannot be used in this context; or a seed is
-            requested, and it has another one, or is random and takes none.
+        ConfigError: the sampler lacks a member of `Sampler`, or cannot be used in this context; or
+            a seed is requested, and the sampler has another one, or is random and accepts none.
     """
     check_members(sampler)
     own = sampler.traits.seed
@@ -155,29 +156,29 @@ def bind_sampler(sampler: Sampler, context: SamplerContext) -> Sampler:
     traits = sampler.traits
     if traits.is_random and context.seed not in (None, traits.seed):
         raise ConfigError(
-            f"seed={context.seed} is given, and {_name(sampler)} takes none; give the sampler that "
-            "seed, or a method `bind` that returns one with the seed (see BindableSampler)"
+            f"{_name(sampler)} does not accept seed={context.seed}; create it with that seed, or "
+            "add a method `bind` that returns a sampler with the seed (see BindableSampler)"
         )
     return sampler
 
 
 def check_kind(sampler: Sampler, kind: SampleKind, *, taker: str, instead: str) -> None:
-    """Check that a sampler has samples of a kind.
+    """Check the kind of a sampler's samples.
 
     Args:
         sampler: The sampler.
-        kind: The kind of samples that is needed.
-        taker: Name, in the message, of what needs it.
-        instead: What to do, in the message.
+        kind: Required kind.
+        taker: Name of the class that requires it, for the message.
+        instead: Fix, for the message.
 
     Raises:
-        ConfigError: it has samples of the other kind, or lacks a member of `Sampler`.
+        ConfigError: the samples are of the other kind, or the sampler lacks a member of `Sampler`.
     """
     check_members(sampler)
     actual: SampleKind = "single frames" if sampler.traits.num_frames is None else "clips"
     if actual != kind:
         raise ConfigError(
-            f"{taker} needs a sampler of {kind}, and {_name(sampler)} gives {actual}; {instead}"
+            f"{taker} needs a sampler of {kind}, but {_name(sampler)} samples {actual}; {instead}"
         )
 
 
@@ -185,51 +186,51 @@ def check_order(order: EpochOrder, sampler: Sampler, population: Population) -> 
     """Check the type, the length and the first sample of an order.
 
     Raises:
-        ConfigError: it is no `EpochOrder`, has no sample, or its samples contradict the traits.
+        ConfigError: it is not an `EpochOrder`, is empty, or its samples contradict the traits.
     """
     name = _name(sampler)
     if not isinstance(order, EpochOrder):
         raise ConfigError(f"{name}.order must return an EpochOrder, got {type(order).__name__}")
     if not len(order):
-        raise ConfigError(f"{name} has no sample in an epoch; it needs one or more")
+        raise ConfigError(f"{name} has an empty epoch; an order needs one sample or more")
     first = np.asarray(order[:1])
     num_frames = sampler.traits.num_frames
     shape, kind = ((1,), "frames") if num_frames is None else ((1, num_frames), "clips")
     if first.dtype != np.int64 or first.shape != shape:
         raise ConfigError(
-            f"the traits of {name} are those of {kind}, so one slot is int64 {[*shape]}; its order "
-            f"gives {first.dtype} {[*first.shape]}; see num_frames of SamplerTraits"
+            f"the order of {name} must return int64 {[*shape]} for one slot, because its traits "
+            f"are for {kind}, got {first.dtype} {[*first.shape]}; see SamplerTraits.num_frames"
         )
     check_samples(first, sampler, population)
 
 
 def check_samples(frames: NDArray[np.int64], sampler: Sampler, population: Population) -> None:
-    """Check that samples, int64 [n] or [n, T], are frame ids in range, and each clip of one video.
+    """Check that samples, int64 [n] or [n, T], are valid frame ids, and that clips have one video.
 
     Takes microseconds for a batch.
 
     Raises:
-        ConfigError: one is not; names it.
+        ConfigError: a sample is invalid; names it.
     """
     if not frames.size:
         return
     if frames.min() < 0 or frames.max() >= population.num_frames:
         raise ConfigError(
-            f"{_name(sampler)} gives frame {frames.max() if frames.min() >= 0 else frames.min()}; "
-            f"frame ids must be in [0, {population.num_frames}), over all videos"
+            f"{_name(sampler)} returned frame {frames.max() if frames.min() >= 0 else frames.min()}"
+            f"; frame ids must be in [0, {population.num_frames}), over all videos"
         )
     if frames.ndim == 1 or sampler.traits.spans_videos:
         return
     video = population.video_of(frames[:, 0])
     first = population.video_start[video][:, None]
     end = first + population.frames_per_video[video][:, None]
-    strays = ((frames < first) | (frames >= end)).any(axis=1)
-    if strays.any():
-        clip = frames[strays][0]
+    is_mixed = ((frames < first) | (frames >= end)).any(axis=1)
+    if is_mixed.any():
+        clip = frames[is_mixed][0]
         raise ConfigError(
-            f"{_name(sampler)} gives a clip from frame {clip[0]} to {clip[-1]}, with frames of "
-            f"videos {np.unique(population.video_of(clip)).tolist()}; a clip must be of one video: "
-            "see Population.video_start"
+            f"{_name(sampler)} returned a clip from frame {clip[0]} to {clip[-1]}, with frames of "
+            f"videos {np.unique(population.video_of(clip)).tolist()}; a clip must have frames of "
+            "one video: see Population.video_start"
         )
 
 
@@ -237,22 +238,22 @@ def check_members(sampler: object) -> None:
     """Check that an object is a sampler.
 
     Raises:
-        ConfigError: it lacks a member of `Sampler`; names it.
+        ConfigError: the object lacks a member of `Sampler`; names it.
     """
     name = _name(sampler)
     if isinstance(sampler, type):
-        raise ConfigError(f"{name} is a class, not a sampler; call it: {name}(...)")
+        raise ConfigError(f"{name} is a class, not a sampler; create an instance: {name}(...)")
     missing = [f"`{member}`" for member in ("traits", "order") if not hasattr(sampler, member)]
     if missing:
         raise ConfigError(
-            f"{name} is no sampler: it has no {' and no '.join(missing)}; "
-            "give one such as UniformFrames(), or add what is missing (see headrace.Sampler)"
+            f"{name} is not a sampler: it has no {' and no '.join(missing)}; "
+            "use one such as UniformFrames(), or add the missing members (see headrace.Sampler)"
         )
     traits = sampler.traits  # type: ignore[attr-defined]
     if not isinstance(traits, SamplerTraits):
         raise ConfigError(
-            f"`traits` of {name} must be SamplerTraits, got {type(traits).__name__}; a property or "
-            "an attribute, not a method"
+            f"`traits` of {name} must be SamplerTraits, got {type(traits).__name__}; make it a "
+            "property or an attribute, not a method"
         )
     if not callable(sampler.order):  # type: ignore[attr-defined]
         raise ConfigError(f"`order` of {name} must be a method (population, epoch) -> EpochOrder")

@@ -1,4 +1,4 @@
-"""Weights of videos, by position or by path, and sampling in proportion to them."""
+"""Weights of videos by position or path, and sampling in proportion to weights."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -30,36 +30,36 @@ Weights = (
     | Mapping[Path, float]
     | Mapping[Source, float]
 )
-"""Relative frequency of each video, or row of a manifest; finite, >= 0, not all 0. Numbers in the
-order of the given videos, including those that cannot be opened: a list, a tuple, a NumPy array or
-a tensor. Or a mapping from paths as they were given: a video without a weight is an error, paths of
-other videos are ignored, and all rows of a video have its weight."""
+"""Relative frequency of each video, or of each row of a manifest; finite, >= 0, not all 0. Either
+numbers in the order of the given videos, including videos that cannot be opened: a list, a tuple, a
+NumPy array or a tensor. Or a mapping from paths, as given: every video needs a weight, other paths
+are ignored, and all rows of a video have its weight."""
 
 Over = _Word | Weights
-"""What sampling is uniform over.
+"""Unit over which sampling is uniform.
 
-- `frames`: frames are equally likely, so long videos come more often than short ones.
-- `seconds`: moments are equally likely, so a frame comes in proportion to its display duration.
-- `videos`: videos are equally likely, so frames of short videos come more often than others.
-- weights (`Weights`): videos in proportion to them; frames of a video are equally likely.
+- `frames`: frames are equally likely, so long videos occur more often than short ones.
+- `seconds`: times are equally likely, so a frame occurs in proportion to its display duration.
+- `videos`: videos are equally likely, so frames of short videos occur more often than others.
+- weights (`Weights`): videos occur in proportion to them; frames of a video are equally likely.
 """
 
-Line = Callable[[NDArray[np.float64]], NDArray[np.int64]]
-"""Positions in [0, 1) on the line → frame ids."""
+InverseCdf = Callable[[NDArray[np.float64]], NDArray[np.int64]]
+"""Uniform positions in [0, 1) → frame ids."""
 
 
 def checked_over(over: object) -> Over:
-    """Return `over` in its stored form: a word, or checked weights.
+    """Return `over` as it is stored: a word, or checked weights.
 
     Raises:
-        ConfigError: it is another word, or weights that `checked_weights` refuses.
+        ConfigError: it is another word, or invalid weights: see `checked_weights`.
     """
     if isinstance(over, str) and over in _WORDS:
         return _WORDS[_WORDS.index(over)]
     if over is None or isinstance(over, str):
         raise ConfigError(
-            f"over must be {', '.join(_WORDS)}, weights, one for each video, or a mapping "
-            f"from paths to weights, got {over!r}"
+            f"over must be {', '.join(_WORDS)}, a list of weights of videos, or a mapping from "
+            f"paths to weights, got {over!r}"
         )
     return checked_weights("weights", over)
 
@@ -68,7 +68,7 @@ def over_opened(over: Over, context: SamplerContext) -> Over:
     """Return `over` with the weights of the opened videos only.
 
     Raises:
-        ConfigError: one of them has no weight, or all their weights are 0.
+        ConfigError: an opened video has no weight, or all weights are 0.
     """
     if isinstance(over, str):
         return over
@@ -76,15 +76,21 @@ def over_opened(over: Over, context: SamplerContext) -> Over:
     return over if weights is None else weights
 
 
-def line_of(population: Population, over: Over) -> Line:
-    """Return the line on which every frame has its share as length, in the order of frame ids.
+def inverse_cdf(population: Population, over: Over) -> InverseCdf:
+    """Return the inverse CDF of frames, in the order of frame ids, each with its share.
 
     Raises:
-        ConfigError: `over` is `seconds`, and the population has no durations; or the number of
-            weights is not that of videos.
+        ConfigError: `over` is `seconds` and the population has no durations, or the number of
+            weights is not the number of videos.
     """
     if over == "seconds":
-        return _line_of_seconds(population)
+        shown_until = population.shown_until
+        if shown_until is None:
+            raise ConfigError(
+                "sampling over seconds needs the duration of each frame; give durations_seconds to "
+                "Population.of"
+            )
+        return lambda positions: interval_of(shown_until, positions * shown_until[-1])
     weights = np.ones(population.num_videos)
     if over == "frames":
         weights = population.frames_per_video.astype(np.float64)
@@ -92,31 +98,21 @@ def line_of(population: Population, over: Over) -> Line:
         weights = weights_in_order(over, population.num_videos)
     ends, frames = np.cumsum(weights), population.frames_per_video
 
-    def line(positions: NDArray[np.float64]) -> NDArray[np.int64]:
+    def frame_at(positions: NDArray[np.float64]) -> NDArray[np.int64]:
         scaled = positions * ends[-1]
         video = interval_of(ends, scaled)
         share = (scaled - (ends - weights)[video]) / weights[video]
         index = np.clip(share * frames[video], 0, frames[video] - 1).astype(np.int64)
         return population.frame_ids(video, index)
 
-    return line
-
-
-def _line_of_seconds(population: Population) -> Line:
-    ends = population.shown_until
-    if ends is None:
-        raise ConfigError(
-            "sampling over seconds needs the duration of each frame; give durations_seconds to "
-            "Population.of"
-        )
-    return lambda positions: interval_of(ends, positions * ends[-1])
+    return frame_at
 
 
 def interval_of(ends: NDArray[np.float64], positions: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the interval of a line that each position is in; `ends` are those of the intervals.
+    """Return the interval that contains each position; `ends` are the ends of the intervals.
 
-    An interval of length 0 has no position: one that rounds up to the end of the line is in the
-    last interval with a length.
+    An interval of length 0 contains no position: a position that rounds up to the last end is in
+    the last interval with a length above 0.
     """
     last = np.searchsorted(ends, ends[-1], "left")
     return np.asarray(np.minimum(np.searchsorted(ends, positions, "right"), last), np.int64)
@@ -127,8 +123,8 @@ def shuffled_cells(
 ) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
     """Return slots in [0, length) → positions in [0, 1): systematic sampling in random order.
 
-    [0, 1) is cut into `length` equal cells. Each slot has one cell, in random order, and its
-    position is at the same, uniform offset in all cells of the epoch.
+    [0, 1) is cut into `length` equal cells, one per slot, in random order. The position in a cell
+    is uniform, and the same in all cells of the epoch.
     Source: Madow, Ann. Math. Stat. 20, 1949.
     """
     shuffle = Feistel(size=length, draws=CounterRng(seed, epoch, RngStream.SHUFFLE))
@@ -137,25 +133,25 @@ def shuffled_cells(
 
 
 _MAX_SHOWN = 8
-"""Weights that a message shows."""
+"""Max weights shown in a message."""
 
 
 def checked_weights(name: str, weights: object) -> tuple[float, ...] | dict[str, float]:
-    """Return weights in their stored form: one for each video in order, or by path.
+    """Return weights as they are stored: in the order of videos, or by path.
 
     Raises:
-        ConfigError: they are not weights; `name` is their name in the message.
+        ConfigError: the weights are invalid; `name` is their name in the message.
     """
     if isinstance(weights, Mapping):
         paths = [_path(name, path) for path in weights]
         by_path = dict(zip(paths, _numbers(name, list(weights.values()), paths), strict=True))
         if len(by_path) < len(paths):
-            raise ConfigError(f"{name} name a path twice; give each path one weight")
+            raise ConfigError(f"{name} have a path twice; give each path one weight")
         return by_path
     if isinstance(weights, str | bytes) or not hasattr(weights, "__len__"):
         raise ConfigError(
-            f"{name} must be numbers, one for each video, or a mapping from paths to numbers, got "
-            f"{str(weights)[:80]!r}"
+            f"{name} must be a list of numbers, one per video, or a mapping from paths to numbers, "
+            f"got {str(weights)[:80]!r}"
         )
     return tuple(_numbers(name, weights))
 
@@ -166,7 +162,8 @@ def opened_weights(
     """Return the weights of the opened videos, in their order.
 
     Raises:
-        ConfigError: one has none, the number of weights is not that of videos, or all are 0.
+        ConfigError: a video has no weight, the number of weights is not the number of videos, or
+            all are 0.
     """
     if weights is None:
         return None
@@ -188,11 +185,11 @@ def weights_in_order(weights: Weights, num_videos: int) -> NDArray[np.float64]:
     """Return the weights of `num_videos` videos, float64 [videos].
 
     Raises:
-        ConfigError: their number is not that of videos, or they are by path, which only a loader
-            can resolve.
+        ConfigError: the number of weights is not the number of videos, or they are by path, which
+            only a loader can resolve.
     """
     if isinstance(weights, Mapping):
-        raise ConfigError("a mapping of weights needs a loader, which knows the paths of videos")
+        raise ConfigError("weights by path need a loader, which knows the paths of videos")
     if len(weights) != num_videos:
         raise ConfigError(_count(num_videos, len(weights)))
     return np.array(weights, np.float64)
@@ -201,15 +198,15 @@ def weights_in_order(weights: Weights, num_videos: int) -> NDArray[np.float64]:
 def _by_path(name: str, weights: dict[str, float], context: SamplerContext) -> tuple[float, ...]:
     if len(context.paths) != len(context.videos):
         raise ConfigError(
-            f"{name} are by path, and the paths of the videos are unknown here; give one for "
-            "each video in order"
+            f"{name} are by path, but the paths of the videos are unknown here; give a list with "
+            "one weight per video"
         )
     missing = dict.fromkeys(path for path in context.paths if path not in weights)
     if missing:
         known = ", ".join(list(weights)[:3]) or "none"
         raise ConfigError(
-            f"{name} have none for {next(iter(missing))} (and {len(missing) - 1} more videos); "
-            f"give one for each by its path as it was given; there are: {known[:200]}"
+            f"{name} have no entry for {next(iter(missing))} (and {len(missing) - 1} more videos); "
+            f"give one per path of a video, as given; entries are: {known[:200]}"
         )
     return tuple(weights[path] for path in context.paths)
 
@@ -217,31 +214,31 @@ def _by_path(name: str, weights: dict[str, float], context: SamplerContext) -> t
 def _path(name: str, path: object) -> str:
     text = str(path) if isinstance(path, os.PathLike | Source) else path
     if not isinstance(text, str):
-        raise ConfigError(f"{name} must be by path, got {path!r} in place of one")
+        raise ConfigError(f"keys of {name} must be paths, got {path!r}")
     return text
 
 
 def as_numbers(name: str, values: object, each: str) -> NDArray[np.float64]:
-    """Return weights of a list, an array or a tensor as float64 [n].
+    """Convert a list, an array or a tensor to float64 [n].
 
     Args:
-        name: Their name in messages.
-        values: Numbers, or texts that `exact_number` reads.
-        each: What has one of them: "video".
+        name: Name of the values in messages.
+        values: Numbers, or texts that `exact_number` can parse.
+        each: What each number is for, in messages: "video".
 
     Raises:
-        ConfigError: they are not numbers.
+        ConfigError: the values are not numbers.
     """
     try:
         array = np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
         raise ConfigError(
-            f"{name} must be numbers, one for each {each}, got {type(values).__name__}: "
+            f"{name} must be a list of numbers, one per {each}, got {type(values).__name__}: "
             f"{in_words(error)}"
         ) from error
     if array.ndim != 1:
         raise ConfigError(
-            f"{name} must be numbers, one for each {each}, got {[*array.shape]} values"
+            f"{name} must be a list of numbers, one per {each}, got shape {[*array.shape]}"
         )
     if array.dtype.kind in "iuf":
         return array.astype(np.float64)
@@ -253,7 +250,8 @@ def check_weights(name: str, weights: NDArray[np.float64], owner: Callable[[int]
     """Check that weights, float64 [n], are finite, at least 0 and not all 0.
 
     Raises:
-        ConfigError: they are not; `name` is their name, `owner` returns that of what has weight k.
+        ConfigError: they are not. `name` is their name in the message; `owner` returns the name of
+            the video or moment with weight k.
     """
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(wrong) or not isfinite(sum(weights.tolist())) or not weights.any():
@@ -275,10 +273,10 @@ def _count(needed: int, got: int) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VideoOrder:
-    """The video of each slot of an epoch: `video_order.at(slots)`."""
+    """Video of each slot of an epoch: `video_order.at(slots)`."""
 
     length: int
-    """Slots in the epoch: the number of videos to choose from."""
+    """Number of slots in the epoch: the number of videos to choose from."""
     at: Callable[[NDArray[np.int64]], NDArray[np.int64]]
     """Slots in [0, length) → indices of videos, int64 of the same shape."""
 
@@ -293,17 +291,17 @@ class VideoOrder:
     ) -> "VideoOrder":
         """Return an epoch in random order.
 
-        With weights, each video comes as often as its share of the epoch, rounded up or down, and
-        exactly as often on average over epochs and seeds: see `shuffled_cells`.
+        With weights, each video occurs in proportion to its share of the epoch, rounded up or down,
+        and exactly in proportion on average over epochs and seeds: see `shuffled_cells`.
 
         Args:
             videos: int64: indices of the videos to choose from.
-            weights: Weights of all videos, also of those not to choose from. None: each once.
-            seed: Each seed gives its own order.
+            weights: Weights of all videos, including videos not in `videos`. None: each video once.
+            seed: Seed of the order.
             epoch: Each epoch has its own order.
 
         Raises:
-            ConfigError: none of `videos` has a weight.
+            ConfigError: all `videos` have weight 0.
         """
         if weights is None:
             draws = CounterRng(seed, epoch, RngStream.SHUFFLE)
@@ -311,7 +309,7 @@ class VideoOrder:
             return cls(length=len(videos), at=lambda slots: videos[shuffle.at(slots)])
         ends, cells = np.cumsum(weights[videos]), shuffled_cells(len(videos), seed, epoch)
         if not ends[-1] > 0:
-            raise ConfigError("none of the videos that a clip fits into has a weight above 0")
+            raise ConfigError("all videos that are long enough for a clip have weight 0; raise one")
         return cls(
             length=len(videos),
             at=lambda slots: videos[interval_of(ends, cells(slots) * ends[-1])],

@@ -15,9 +15,9 @@ from headrace.video.timebase import to_ticks
 
 @dataclass(frozen=True)
 class ByRate:
-    """The frame shown at each multiple of 1 / rate after the first frame's time.
+    """Frames shown at multiples of 1 / rate after the first frame's time.
 
-    A frame shown at several of these moments comes once, so a rate above that of the video gives
+    A frame shown at several of these times is selected once, so a rate above the video's selects
     every frame. Exact, also for unevenly spaced frames.
     """
 
@@ -42,7 +42,7 @@ class ByRate:
 
 @dataclass(frozen=True)
 class EveryNth:
-    """Frames 0, step, 2 step, ...; a step of 1 is every frame."""
+    """Frames 0, step, 2 step, ...; a step of 1 selects every frame."""
 
     step: int
 
@@ -59,7 +59,7 @@ class EveryNth:
 
 @dataclass(frozen=True)
 class Keyframes:
-    """The frames at which decoding can start, which cost least to decode."""
+    """Keyframes, at which decoding can start; they cost least to decode."""
 
     def __str__(self) -> str:
         return "keyframes"
@@ -71,9 +71,9 @@ class Keyframes:
 
 @dataclass(frozen=True)
 class AtTimes:
-    """The frame shown at each of these times; one shown at two of them comes once.
+    """Frames shown at given times; a frame shown at two of them is selected once.
 
-    Times are presentation times, as reports print them. Times before the first frame give the
+    Times are presentation times, as printed in reports. Times before the first frame select the
     first, as in a player.
     """
 
@@ -108,10 +108,10 @@ Selection = ByRate | EveryNth | Keyframes | AtTimes
 
 
 def selection_of(text: str) -> Selection:
-    """Return the selection of a text that `str` of a selection returned.
+    """Parse a selection from the text that `str` of a selection returns.
 
     Raises:
-        ConfigError: it is no such text.
+        ConfigError: the text is not a selection.
     """
     kind, _, value = text.partition(" ")
     try:

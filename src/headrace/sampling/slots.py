@@ -1,4 +1,4 @@
-"""Schedule of sequences on batch slots; a slot reads whole sequences, from first to last frame."""
+"""Schedule of sequences on batch slots; a slot reads whole sequences, from start to end."""
 
 import heapq
 import sys
@@ -17,8 +17,8 @@ from headrace.units import check_integers, one_of
 
 Tail = Literal["pad", "drop", "refill", "endless"]
 """Rule for the end of an epoch, when some slots have no sequence left: `pad` leaves them empty, so
-that each frame comes exactly once; `drop` ends the epoch at the first of them; `refill` reads
-sequences again in them, so that every batch is full; `endless` continues with the next epoch's
+that each frame occurs exactly once; `drop` ends the epoch at the first empty slot; `refill` reads
+sequences again, so that every batch is full; `endless` continues with the next epoch's
 sequences."""
 
 NO_LENGTH = "with tail='endless' has no length, as it never ends; count the steps of training"
@@ -26,14 +26,14 @@ NO_LENGTH = "with tail='endless' has no length, as it never ends; count the step
 
 @dataclass(frozen=True, kw_only=True)
 class TailCounts:
-    """Effect of the tail on some slots, in moments: one slot in one step."""
+    """Effect of the tail on some slots, in moments; a moment is one slot in one step."""
 
     empty: int = 0
-    """Moments of empty slots: `pad`."""
+    """Moments of empty slots, with `pad`."""
     repeated: int = 0
-    """Moments that are read again: `refill`."""
+    """Moments that are read again, with `refill`."""
     dropped: int = 0
-    """Moments that are never read: `drop`. Counted with the last step."""
+    """Moments that are never read, with `drop`; counted with the last step."""
 
     def __add__(self, other: "TailCounts") -> "TailCounts":
         return TailCounts(
@@ -44,41 +44,41 @@ class TailCounts:
 
 
 EMPTY = -1
-"""In place of a sequence and its step: the slot is empty."""
+"""Sequence number, and step, of an empty slot."""
 
 ORDER = 2
-"""Version of the order; raised when an epoch of the same seed changes, so that older states are
-refused."""
+"""Version of the order. Must be increased if the order for a seed changes, so that older states are
+rejected."""
 
 _COARSE_BITS = 3
-"""Leading bits of a length that are compared; lengths that agree in them differ by < 1/4."""
+"""Leading bits in which lengths are compared; equal lengths differ by less than 1/4."""
 
 
 @dataclass(kw_only=True, eq=False)
 class SlotPlan:
-    """Sequences of every slot, in one epoch; or without end, with the tail `endless`.
+    """Sequences of every slot in one epoch, or without end with the tail `endless`.
 
-    An endless plan is for one thread: look-ups assign sequences as they need them, in some
-    microseconds and 100 bytes each.
+    An endless plan is for one thread: lookups assign sequences on demand, in a few microseconds and
+    100 bytes each.
     """
 
     num_steps: int
-    """Batches of the epoch; equal for all ranks."""
+    """Batches in the epoch; the same for all ranks."""
     sequences: list[list[int]]
-    """For each slot: its sequences, in order."""
+    """Per slot: its sequences, in order."""
     starts: list[list[int]]
-    """For each slot: the first step of each sequence, ascending."""
+    """Per slot: first step of each sequence, ascending."""
     epochs: list[list[int]]
-    """For each slot: the epoch whose order each sequence belongs to."""
+    """Per slot: epoch whose order each sequence belongs to."""
     ends: list[int]
-    """For each slot: the first step after its last sequence."""
+    """Per slot: first step after its last sequence."""
     due: tuple[int, ...] = ()
-    """For each slot: the steps of its sequences, read once, whatever the tail."""
+    """Per slot: total steps of its sequences, without the effect of the tail."""
     assignment: Iterator[None] | None = None
-    """Assigns one more sequence with each item; None: all are assigned."""
+    """Assigns one more sequence per item; None: all are assigned."""
 
     def at(self, slot: int, step: int) -> tuple[int, int]:
-        """Return (sequence, step inside it); `EMPTY` twice where the slot is empty."""
+        """Return (sequence, step in the sequence); `EMPTY` twice if the slot is empty."""
         position = self._position(slot, step)
         if step >= self.ends[slot]:
             return EMPTY, EMPTY
@@ -113,22 +113,22 @@ class SlotPlan:
 class SlotSchedule:
     """Assigns whole sequences to slots: the longest first, each to the slot with the fewest steps.
 
-    So slots end at most one sequence apart, and mostly much nearer, as the short ones come last. A
-    slot belongs to one rank and one decoder, so every frame is decoded once. Of slots with equally
-    many steps, one of each group comes first, so that groups get equally many sequences.
+    So slots end at most one sequence apart, usually much less, because short sequences come last. A
+    slot belongs to one rank and one decoder, so every frame is decoded once. Among slots with
+    equally many steps, one of each group comes first, so that groups get equally many sequences.
 
-    A slot reads its sequences in the given order, or in a new random order each epoch. Lengths that
-    differ by less than a quarter count as equal in the assignment; that order decides among them,
-    and a second random order among slots with equally many steps, and among those of a group. So a
-    shuffled epoch also combines other sequences in a batch, on other slots and ranks.
+    A slot reads its sequences in the given order, or in a new random order in each epoch. Lengths
+    that differ by less than a quarter count as equal in the assignment; ties are broken by that
+    order. Ties among slots, and among slots of a group, are broken by a second random order. So
+    each shuffled epoch combines different sequences in a batch, on different slots and ranks.
     """
 
     lengths: NDArray[np.int64]
-    """int64 [sequences]: steps of each, at least 1."""
+    """int64 [sequences]: steps of each sequence, >= 1."""
     slots: int
-    """Slots of all ranks together."""
+    """Number of slots of all ranks together."""
     group: int = 1
-    """Consecutive slots that one rank or worker reads."""
+    """Number of consecutive slots that one rank or worker reads."""
     tail: Tail = "pad"
     shuffle: bool = False
     seed: int = 0
@@ -139,19 +139,18 @@ class SlotSchedule:
         if self.slots < 1:
             raise ConfigError(f"slots must be >= 1, got {self.slots}")
         if not len(self.lengths) or self.lengths.min() < 1:
-            raise ConfigError("there must be at least one sequence, of one frame or more each")
+            raise ConfigError("there must be at least one sequence, each of one frame or more")
         if self.tail == "drop" and len(self.lengths) < self.slots:
             raise ConfigError(
                 f"{len(self.lengths)} clips do not fill {self.slots} slots (clips in a batch, over "
-                "all ranks and workers), and tail='drop' leaves out batches that are not full; "
-                f"ask for at most {len(self.lengths)} slots, for more seq_split, or for another "
-                "tail"
+                "all ranks and workers), and tail='drop' drops batches that are not full; choose "
+                f"at most {len(self.lengths)} slots, a higher seq_split, or another tail"
             )
 
     def plan(self, epoch: int) -> SlotPlan:
-        """Return the sequences of all slots in `epoch`. Takes microseconds for each sequence.
+        """Return the sequences of all slots in `epoch`. Takes microseconds per sequence.
 
-        With the tail `endless`: from this epoch on, for ever.
+        With the tail `endless`: from this epoch on, without end.
         """
         if self.tail == "endless":
             plan = SlotPlan(
@@ -190,9 +189,9 @@ class SlotSchedule:
         )
 
     def _assignment(self, plan: SlotPlan, first_epoch: int) -> Iterator[None]:
-        """Assign the next sequence of a queue to the slot that is free first, with each item.
+        """Assign, per item, the next sequence of a queue to the slot that is free first.
 
-        The queue has every sequence once per epoch, in the order of that epoch, so counts of
+        The queue has every sequence once per epoch, in the order of that epoch, so the counts of
         sequences differ by at most 1.
         """
         free = [(0, slot) for slot in range(self.slots)]
@@ -212,8 +211,8 @@ class SlotSchedule:
         free = []
         for first in range(0, self.slots, self.group):
             group = range(first, min(first + self.group, self.slots))
-            ranked = sorted(group, key=ranks.__getitem__) if self.shuffle else group
-            free += [(0, position, ranks[slot], slot) for position, slot in enumerate(ranked)]
+            ordered = sorted(group, key=ranks.__getitem__) if self.shuffle else group
+            free += [(0, position, ranks[slot], slot) for position, slot in enumerate(ordered)]
         heapq.heapify(free)
         return free
 
@@ -225,10 +224,10 @@ class SlotSchedule:
         return order
 
     def _rounded_length(self, sequence: int) -> int:
-        """Return a length rounded down, in integers, so that all machines agree."""
+        """Return a sequence's length, rounded down to its leading bits; exact on all machines."""
         length = int(self.lengths[sequence])
-        spare = max(0, length.bit_length() - _COARSE_BITS)
-        return length >> spare << spare
+        low_bits = max(0, length.bit_length() - _COARSE_BITS)
+        return length >> low_bits << low_bits
 
     def _assign(
         self, sequence: int, free: list[tuple[int, int, int, int]], assigned: list[list[int]]

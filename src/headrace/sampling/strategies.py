@@ -1,7 +1,7 @@
 """Comparison of sampling strategies: predicted speed and gradient noise of each.
 
-Speed comes from GOP lengths (`decode_cost`) and a machine's decode times (`Speed`), noise from
-`bias`. Costs are long-run averages: the first frames, one per GOP, cost what naive access costs.
+Speed is computed from GOP lengths (`decode_cost`) and a machine's decode times (`Speed`), noise by
+`bias`. Costs are long-run averages; the first frames, one per GOP, cost as much as naive access.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,13 +22,13 @@ from headrace.sampling.sampler import Sampler
 from headrace.units import check_integers
 
 _BATCHES_IN_MEMORY = 3
-"""Batches in memory besides held frames: the caller's, the next, and the one in work."""
+"""Batches in memory besides held frames: the caller's, the next one, and the one being decoded."""
 
 _BURST_SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Sizes of bursts to try, in frames."""
 
 CostOf = Callable[[Sampler, int], DecodeCost]
-"""Returns the cost of a sampler with a lookahead."""
+"""(sampler, lookahead) → decode cost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +39,14 @@ class Budget:
     frame_bytes: int
     """Bytes of a frame at the model's input size, uint8 RGB."""
     later_frames: int
-    """Different frames that may be held for later batches, at least 0."""
+    """Max distinct frames held for later batches, >= 0."""
     lookahead: int
-    """Requests that are planned together: as many as should fit."""
+    """Requests that are planned together: as many as are expected to fit."""
     lookahead_once: int
-    """The same for frames that come once: all that wait are different, so fewer requests fit."""
+    """Requests that are planned together if frames do not repeat: fewer, because all waiting frames
+    are distinct."""
     packed_bytes: int | None = None
-    """Bytes of a frame that waits packed; None: frames wait as pixels."""
+    """Bytes of a packed waiting frame; None: frames wait as pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,25 +67,25 @@ class Noise:
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy(Assessment):
-    """One sampler with its lookahead, and its predicted speed and noise.
+    """Sampler with a lookahead, and its predicted speed and noise.
 
-    `cost` is by formula, or simulated by its planner; `inflation_at` has the contraction of
-    `Noise`.
+    `cost` is computed by formula or simulated by the planner; `inflation_at` is for the contraction
+    of `Noise`.
     """
 
     name: str
     sampler: Sampler | None
-    """The loader's `sampling`; None for one that headrace does not offer."""
+    """Option `sampling` of the loader; None: headrace has no such sampler."""
     lookahead: int
-    """The loader's `lookahead`."""
+    """Option `lookahead` of the loader."""
     budget: Budget
     speed: Speed
     words: str
-    """Its description, in a sentence."""
+    """Description, in a sentence."""
     why_not: str = ""
-    """Why it cannot be run here; empty if it can."""
+    """Reason why it cannot run here; empty: it can."""
     hold: Literal["rgb", "packed"] = "rgb"
-    """The loader's `hold`."""
+    """Option `hold` of the loader."""
 
     @property
     def amplification(self) -> float:
@@ -93,7 +94,7 @@ class Strategy(Assessment):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the held frames, on average, and of three batches; without decoders."""
+        """Mean bytes of the held frames, plus three batches, without decoders."""
         held = min(self.cost.held_frames, self.budget.later_frames)
         batches = self.budget.frame_bytes * _BATCHES_IN_MEMORY * self.budget.batch_size
         return int((self.budget.packed_bytes or self.budget.frame_bytes) * held + batches)
@@ -105,12 +106,12 @@ class Strategy(Assessment):
 
     @property
     def is_feasible(self) -> bool:
-        """Whether it can be run here."""
+        """Whether it can run here."""
         return not self.why_not
 
     @property
     def is_sound(self) -> bool:
-        """Whether it can be run here, and is unbiased."""
+        """Whether it can run here, and is unbiased."""
         return self.is_feasible and self.bias_bound == 0
 
 
@@ -126,21 +127,22 @@ def compare(
 ) -> tuple[Strategy, ...]:
     """Return the strategies for these videos, the simplest first.
 
-    Bursts have 2, 3, 4, 6, 8, 12, ... 64 frames: the fewest that reach `target`; without one, the
-    size with the least noise per second, inflation ÷ throughput, tried upwards until it grows.
+    Bursts have 2, 3, 4, 6, 8, 12, ... 64 frames: the smallest size that reaches `target`; without a
+    target, the size with the least noise per second, inflation ÷ throughput.
 
     Args:
         gop_lengths: int64 [GOPs] of all videos.
         budget: Memory for batches.
         speed: Decode times.
-        noise: Correlation of frames; None means `Noise()`.
-        target: Frames per second of the model; None means as many as possible.
-        frames_per_burst: Frames of a burst; None chooses them.
-        cost_of: Cost of strategies with a lookahead. None means formulas: they take milliseconds
-            for a million GOPs, and ignore the limit on memory (`planner.plan_simulation` has it).
+        noise: Correlation of frames; None: `Noise()`.
+        target: Frames per second of the model; None: as many as possible.
+        frames_per_burst: Frames of a burst; None: chosen as above.
+        cost_of: Cost of strategies with a lookahead. None: formulas, which take milliseconds for a
+            million GOPs, and do not consider the memory limit (`planner.plan_simulation` does).
 
     Raises:
-        ConfigError: a batch is larger than the set, or `target` or `frames_per_burst` below 1.
+        ConfigError: a batch is larger than the dataset, or `target` or `frames_per_burst` is below
+            1.
     """
     if target is not None and not target >= 1:
         raise ConfigError(f"target must be >= 1, got {target}")
@@ -159,10 +161,10 @@ def compare(
 
 
 def check_batch(batch_size: int, frames: int) -> None:
-    """Check that a batch is not larger than the set.
+    """Check that a batch is not larger than the dataset.
 
     Raises:
-        ConfigError: it is.
+        ConfigError: it is larger.
     """
     if batch_size > frames:
         raise ConfigError(
@@ -173,7 +175,7 @@ def check_batch(batch_size: int, frames: int) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Table:
-    """Makes the strategies for one set of videos."""
+    """Creates the strategies for one set of videos."""
 
     gop_lengths: NDArray[np.int64]
     budget: Budget
@@ -187,21 +189,20 @@ class _Table:
         return int(self.gop_lengths.sum())
 
     def exact(self) -> list[Strategy]:
-        """Return the strategies whose frames are independent, or shuffled."""
+        """Return the strategies with independent or shuffled frames."""
         ahead, once = self.budget.lookahead, self.budget.lookahead_once
         return [
             self._row(
                 "naive",
                 UniformFrames(),
                 1,
-                "each frame sought and decoded by itself: what every other row is held against",
+                "each frame is sought and decoded by itself: the baseline for all other rows",
             ),
             self._row(
                 "look-ahead",
                 UniformFrames(),
                 ahead,
-                f"the very same batches; a GOP is decoded once for all of the next {ahead:,} "
-                "requests",
+                f"the same batches; a GOP is decoded once for all of the next {ahead:,} requests",
             ),
             self._row(
                 "look-ahead, shuffled",
@@ -221,20 +222,20 @@ class _Table:
             f"bursts of {size}",
             Bursts(frames_per_burst=size, lanes=lanes),
             lookahead,
-            f"each frame once an epoch, {size} from one decoding, dealt {lanes} slots apart; over "
-            f"many steps a batch of {lanes} is worth {lanes / inflation:.0f}, and its gradient "
-            f"correlates with the next one's by {next_batch:.2f}",
+            f"each frame once per epoch, {size} from one decode, {lanes} slots apart; over many "
+            f"steps the effective size of a batch of {lanes} is {lanes / inflation:.0f}, and the "
+            f"correlation of its gradient with the next one's is {next_batch:.2f}",
             self._reason_against_bursts(size, lanes * (size - 1) // 2),
         )
 
     def keyframes(self) -> Strategy:
-        """Return the biased strategy, as a warning."""
+        """Return the strategy that samples keyframes only; biased, shown as a warning."""
         gops = len(self.gop_lengths)
         others = self.frames - gops
         bound = bias_bound(np.array([1.0, 0.0]), np.array([gops, others]))
         words = (
-            f"do not train on it: {100 * others / self.frames:.1f} % of frames are never shown, "
-            f"and no weights make up for that; gradients may be off by up to {bound:.1f} σ"
+            f"do not train with it: {100 * others / self.frames:.1f} % of frames are never "
+            f"sampled, which no weights can correct; gradients may be off by up to {bound:.1f} σ"
         )
         return Strategy(
             **vars(replace(_INDEPENDENT, bias_bound=bound)),
@@ -298,7 +299,7 @@ _INDEPENDENT = Assessment(
 
 
 def _best_bursts(rows: Iterable[Strategy], target: float | None) -> Strategy:
-    """Return the best of strategies whose bursts have more and more frames."""
+    """Return the best of strategies with bursts of increasing size."""
     best: Strategy | None = None
     for row in rows:
         if best is None:
@@ -322,17 +323,17 @@ def compare_clips(
 ) -> tuple[Strategy, ...]:
     """Return the strategies for these clips, the simplest first.
 
-    Clips are drawn independently, so noise is that of independent clips; each strategy is unbiased
-    for the clips that its description names.
+    Clips are drawn independently, so the noise is that of independent clips. Each strategy is
+    unbiased for the clips in its description.
 
     Args:
-        clips: The clips; each video once an epoch.
-        budget: Memory for batches; its batch size is that of all frames of a batch of clips.
+        clips: Clips, with each video once per epoch.
+        budget: Memory for batches; its batch size counts all frames of a batch of clips.
         speed: Decode times.
-        cost_of: Returns the cost of a sampler with a lookahead.
+        cost_of: Cost of a sampler with a lookahead.
 
     Raises:
-        ConfigError: a video is too short for a clip, and not skipped.
+        ConfigError: a video is too short for a clip, and is not skipped.
     """
     ahead = budget.lookahead_once
     starts = replace(clips, each_once="starts")
@@ -341,20 +342,20 @@ def compare_clips(
             "naive",
             clips,
             clips.num_frames,
-            "each clip sought and decoded by itself: what every other row is held against",
+            "each clip is sought and decoded by itself: the baseline for all other rows",
         ),
         (
             "look-ahead",
             clips,
             ahead,
-            "the very same batches, one clip of each video an epoch; a GOP is decoded once for all "
-            f"of the next {ahead:,} frames",
+            "the same batches, one clip of each video per epoch; a GOP is decoded once for all of "
+            f"the next {ahead:,} frames",
         ),
         (
             "look-ahead, every start",
             starts,
             ahead,
-            "an epoch is a shuffle of all starts, so that long videos give more clips, planned "
+            "an epoch is a shuffle of all starts, so that long videos have more clips, planned "
             f"{ahead:,} frames ahead",
         ),
     )

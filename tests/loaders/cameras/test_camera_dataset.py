@@ -63,7 +63,7 @@ def test_a_pass_can_begin_where_training_ended(sampler):
 def test_fewer_sets_than_slots_bring_the_same_frames_and_are_warned_of(opener, dataset, sampler):
     small = opener("camera items", num_of_set=1)
     some = list(sampler())[:6]
-    with pytest.warns(UserWarning, match="more slots than the 1 whose decoders it keeps"):
+    with pytest.warns(UserWarning, match="more slots than the 1 whose decoders stay"):
         result = contents(DataLoader(small, batch_sampler=some))
     assert result == contents(DataLoader(dataset, batch_sampler=some))
     assert small.counters.frames_decoded > dataset.counters.frames_decoded
@@ -71,7 +71,7 @@ def test_fewer_sets_than_slots_bring_the_same_frames_and_are_warned_of(opener, d
 
 def test_workers_that_the_sampler_does_not_know_of_are_warned_of(dataset, sampler):
     every_other = list(sampler(num_workers=1))[::2]  # the batches of the first of two workers
-    with pytest.warns(UserWarning, match="with gaps, so the frames between .* num_workers"):
+    with pytest.warns(UserWarning, match="with gaps, and decodes the skipped .* num_workers"):
         list(DataLoader(dataset, batch_sampler=every_other))
 
 

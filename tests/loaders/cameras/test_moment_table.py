@@ -78,10 +78,10 @@ def raising(error):
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (StopIteration(), "StopIteration: no reason given; it is called"),
+        (StopIteration(), "StopIteration: no reason given; its arguments"),
         (AssertionError(), "AssertionError"),
-        (RuntimeError("of unlike sizes"), "RuntimeError: of unlike sizes; it is called"),
-        (OddPoseError("not in the map\nof Boston"), "OddPoseError: not in the map; it is called"),
+        (RuntimeError("of unlike sizes"), "RuntimeError: of unlike sizes; its arguments"),
+        (OddPoseError("not in the map\nof Boston"), "OddPoseError: not in the map; its arguments"),
         (KeyError("a"), "KeyError"),
     ],
 )

@@ -115,15 +115,15 @@ def test_each_camera_of_each_window_is_as_its_draw_says(windows, layout, views):
         clip = int(window.clip)
         for camera, name in enumerate(CAMERAS):
             drawn = CHANCE.draw(seed=0, epoch=0, of=slot, camera=camera)
-            framing = viewed.geometry(clip, camera, drawn)
-            right = linear_frames(layout.clips[clip].file(name), framing.shape)
+            geometry = viewed.geometry(clip, camera, drawn)
+            right = linear_frames(layout.clips[clip].file(name), geometry.shape)
             for moment, frame in enumerate(window.frame[0, :, camera].tolist()):
                 frame_pixels = right[frame].copy()
-                framing.finish(frame_pixels)
+                geometry.finish(frame_pixels)
                 result = window.frames[0, moment, camera].permute(1, 2, 0).numpy()
                 np.testing.assert_array_equal(result, frame_pixels)
-            assert np.array_equal(window.image_matrix[0, camera].numpy(), framing.matrix)
-            matrices.add(framing.matrix.tobytes())
+            assert np.array_equal(window.image_matrix[0, camera].numpy(), geometry.matrix)
+            matrices.add(geometry.matrix.tobytes())
     assert len(matrices) == 8 * 3
 
 
@@ -147,22 +147,26 @@ def test_ranks_together_show_what_one_alone_shows(windows, way):
 
 
 def test_windows_share_pictures_where_chance_only_flips(views):
-    def framings(augment):
+    def window_views(augment):
         of = views(size=SIZE, augment=augment)
         return WindowViews(videos=of.cameras.videos, views=of, seed=3, num_windows=50)
 
     slots = np.arange(50)
     apart = ClipAugment(flip=0.5, alike=False, scale=(1.1, 1.1))
-    assert set(framings(None).numbers(0, slots)) == {0}
-    assert set(framings(FLIPS).numbers(0, slots)) == {0, 1}
-    assert set(framings(apart).numbers(0, slots)) == set(range(8))
-    assert [framings(each).is_by_sample for each in (None, FLIPS, CHANCE)] == [False, False, True]
-    every = np.concatenate([framings(CHANCE).numbers(epoch, slots) for epoch in (0, 1)])
+    assert set(window_views(None).numbers(0, slots)) == {0}
+    assert set(window_views(FLIPS).numbers(0, slots)) == {0, 1}
+    assert set(window_views(apart).numbers(0, slots)) == set(range(8))
+    assert [window_views(each).is_by_sample for each in (None, FLIPS, CHANCE)] == [
+        False,
+        False,
+        True,
+    ]
+    every = np.concatenate([window_views(CHANCE).numbers(epoch, slots) for epoch in (0, 1)])
     assert len(set(every)) == 100
-    for slot, number in enumerate(framings(apart).numbers(2, slots)):
+    for slot, number in enumerate(window_views(apart).numbers(2, slots)):
         for camera in range(3):
             drawn = apart.draw(seed=3, epoch=2, of=slot, camera=camera)
             assert drawn == AugmentParams(scale=1.1, is_flipped=drawn.is_flipped)
-            matrix = framings(apart).framing(3 + camera, int(number)).matrix
+            matrix = window_views(apart).geometry(3 + camera, int(number)).matrix
             assert (matrix[0, 0] < 0) == drawn.is_flipped
             assert isclose(matrix[1, 1], int(SIZE[0] * 1.1) / 64)

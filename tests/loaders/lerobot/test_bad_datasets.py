@@ -95,7 +95,7 @@ def test_items_that_cannot_be_are_skipped_counted_and_warned_of_once_or_replaced
     assert str(warning.message) == (
         f"{loader.items_skipped} of 27 items of {folder} are skipped: a frame is off its "
         "timestamp, or in a file that cannot be read; `skipped_videos` lists these files, headrace "
-        "doctor all that is wrong"
+        "doctor all problems"
     )
     assert warning.filename.endswith("conftest.py")  # which opened the loader
     batches = DataLoader(frames_of(folder, on_error="skip"), batch_size=9)

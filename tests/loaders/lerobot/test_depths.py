@@ -129,7 +129,7 @@ def test_statistics_are_in_the_unit_requested(lerobot, drawn_with, recorded, uni
 
 def test_what_depths_do_not_go_with_is_refused(lerobot, drawn_with, tmp_path):
     for options, words in (
-        ({"spill": tmp_path / "spill"}, "depths, or pictures of several sizes"),
+        ({"spill": tmp_path / "spill"}, "depth frames or different sizes"),
         ({"hold": "yuv420"}, "hold='yuv420'"),
         ({"depth_output_unit": "cm"}, "depth_output_unit"),
     ):

@@ -141,7 +141,7 @@ def test_items_of_some_episodes_are_counted_from_zero(frames_of, folder):
     expected = wanted(DRAWN["v3.0"], episodes=[1, 3])
     assert len(frames) == 11
     assert_equal([read_item(frames[k]) for k in (0, 5, -1)], [expected[k] for k in (0, 5, -1)])
-    with pytest.raises(IndexError, match="item 11 is out of range: there are 11"):
+    with pytest.raises(IndexError, match="item 11 is out of range: the dataset has 11"):
         frames[11]
 
 

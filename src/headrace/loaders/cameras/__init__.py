@@ -1,5 +1,5 @@
-"""Camera loaders: clips of synchronized cameras as streams; all readers share one decode.
+"""Camera loaders: clips of synchronized cameras as streams; each frame is decoded once.
 
 Begin with `camera_loader.py`, then `camera_engine.py`.
-A layout of files is one file, as `nuscenes_clips.py` is.
+A dataset format is one module, such as `nuscenes_clips.py`.
 """

@@ -1,4 +1,4 @@
-"""AlignedClip: one clip's cameras, matched frame by frame to the moments of its reference."""
+"""AlignedClip: cameras of one clip, matched frame by frame to the moments of its reference."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,31 +17,31 @@ from headrace.video.stream_index import StreamIndex
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AlignedClip:
-    """One clip: the indexes of its cameras, and a row of frames for each delivered moment."""
+    """Indexes of a clip's cameras, and one row of frames per delivered moment."""
 
     number: int
     """Position in the layout."""
     clip: CameraClip
     indexes: tuple[StreamIndex, ...]
-    """One per camera. A camera that cannot be read has the index of the first that can."""
+    """One per camera. For an unreadable camera: the index of the first readable one."""
     moments: NDArray[np.int64]
-    """int64 [M], ascending: number of each moment, which is the reference's frame."""
+    """int64 [M], ascending: number of each moment, which is its frame of the reference."""
     moment_seconds: NDArray[np.float64]
     """float64 [M], ascending: time of each moment on the common clock."""
     reference_seconds: NDArray[np.float64]
-    """float64, ascending: time of every moment of the reference, delivered or not."""
+    """float64, ascending: times of all moments of the reference, delivered or not."""
     frames: NDArray[np.int64]
     """int64 [M, cameras]: frame of each camera; `MISSING` where a camera has none."""
     is_own: NDArray[np.bool_]
     """bool [M, cameras]: false where a frame is missing, or repeats another moment's."""
     seconds: tuple[NDArray[np.float64], ...]
-    """One array per camera: capture time of each of its frames on the common clock."""
+    """One array per camera: capture times of its frames on the common clock."""
     dropped: int
-    """Chosen moments that are left out because a camera has no frame."""
+    """Chosen moments that were dropped because a camera has no frame."""
     surplus: int
     """Frames of cameras after the end of the reference, with `sync="index"`."""
     lacking: tuple[Path, ...]
-    """Files of cameras that are absent or cannot be opened; no moment shows them."""
+    """Files of masked cameras: missing, or not readable."""
 
     def __len__(self) -> int:
         return len(self.moments)
@@ -52,7 +52,7 @@ _POLICIES = "choose on_missing='drop', 'mask' or 'repeat' in Alignment"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MatchedClip:
-    """All moments of a clip with their frames, before `on_missing` is applied."""
+    """Frames of all moments of a clip, before `on_missing` is applied."""
 
     number: int
     """Position in the layout."""
@@ -89,9 +89,9 @@ class MatchedClip:
             number: Position of the clip in the layout.
             clip: The clip.
             cameras: Names of its cameras.
-            indexes: One per camera, None where it cannot be read. At least one is there, and the
-                reference if it is a camera's name.
-            alignment: Which frames belong to one moment.
+            indexes: One per camera; None for an unreadable one. At least one is readable, and so is
+                the reference if it is a camera.
+            alignment: Assignment of frames to moments.
         """
         is_open = np.array([index is not None for index in indexes])
         stand_in = next(index for index in indexes if index is not None)
@@ -133,7 +133,7 @@ class MatchedClip:
         )
 
     def align(self, chosen: Moments | None = None) -> AlignedClip:
-        """Apply `on_missing` to the chosen moments; None means all.
+        """Apply `on_missing` to the chosen moments; None: all.
 
         Raises:
             ConfigError: a chosen moment is not in the clip.
@@ -172,10 +172,10 @@ class MatchedClip:
         )
 
     def errors(self, rows: NDArray[np.int64] | None = None) -> Iterator[DecodeError]:
-        """Yield one error for each camera that does not fit the reference at the moments `rows`.
+        """Yield one error for each camera that does not match the reference at the moments `rows`.
 
-        None means all moments. With `sync="index"` all moments count anyway: another number of
-        frames means that equal indices are no longer equal moments.
+        None: all moments. `sync="index"` always checks all of them: if the numbers of frames
+        differ, equal indices are not equal moments.
         """
         if rows is None or self.alignment.sync == "index":
             rows = np.arange(len(self.reference_seconds))
@@ -214,12 +214,12 @@ class MatchedClip:
         return None
 
     def _gap(self, camera: int, moment: int) -> str:
-        """Describe the frame of a camera that is nearest to a moment it has no frame for."""
+        """Describe the distance of a camera's nearest frame from a moment without a frame."""
         gaps, which = self.seconds[camera] - self.reference_seconds[moment], "nearest"
         if self.alignment.sync == "previous":
             gaps, which = gaps[gaps <= 0], "latest earlier"
             if not len(gaps):
-                return "it has no frame before it"
+                return "it has no earlier frame"
         gap_ms = np.abs(gaps).min() * 1000
         return (
             f"its {which} frame is {gap_ms:.1f} ms away, the tolerance is "
@@ -227,7 +227,7 @@ class MatchedClip:
         )
 
     def _rates(self, first: StreamIndex, other: StreamIndex) -> str:
-        """Suggest alignment by time where the frame rates differ by more than 1 %."""
+        """Return advice to align by time, if the frame rates differ by more than 1 %."""
         rates = first.frame_rate, other.frame_rate
         if max(rates) * 100 <= min(rates) * 101:
             return ""
@@ -244,7 +244,7 @@ def _choose_reference(
     is_open: NDArray[np.bool_],
     seconds: Sequence[NDArray[np.float64]],
 ) -> tuple[int | None, str]:
-    """Return the position and description of the reference; None and its name for a clock."""
+    """Return the position and description of the reference camera, or None and the clock's name."""
     opened: list[int] = np.flatnonzero(is_open).tolist()
     if alignment.is_longest:
         camera = max(opened, key=lambda position: len(seconds[position]))
@@ -261,7 +261,7 @@ def _choose_reference(
 def _match_frames(
     alignment: Alignment, moments: NDArray[np.float64], times: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Return int64 [moments]: the frame of a camera, taken at `times`, for each moment."""
+    """Return int64 [moments]: the frame of a camera, captured at `times`, for each moment."""
     if alignment.sync == "index":
         return same_index(len(moments), len(times))
     match = nearest if alignment.sync == "nearest" else previous
@@ -273,7 +273,7 @@ def _frame_seconds(
 ) -> NDArray[np.float64]:
     """Return the capture time of each frame of a camera on the common clock.
 
-    `has_times` is false for a camera that cannot be read: `index` is another camera's then.
+    `has_times` is false for an unreadable camera, where `index` is another camera's.
     """
     if alignment.times is None or not has_times:
         seconds = index.seconds_of(np.arange(len(index)))

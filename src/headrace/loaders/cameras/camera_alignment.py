@@ -1,4 +1,4 @@
-"""Alignment: the rule by which frames of several cameras belong to one moment."""
+"""Alignment: assignment of the frames of several cameras to moments."""
 
 import math
 from collections.abc import Mapping
@@ -30,10 +30,10 @@ class CameraClock:
     def __post_init__(self) -> None:
         values = (self.offset_seconds, self.rate)
         if not all(is_number(value) and math.isfinite(value) for value in values) or self.rate <= 0:
-            raise ConfigError(f"a clock needs a finite offset and a rate above 0, got {self}")
+            raise ConfigError(f"a clock must have a finite offset and a rate above 0, got {self}")
 
     def of(self, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the camera's own times on the common clock."""
+        """Return times of the camera's clock as times of the common clock."""
         return self.offset_seconds + self.rate * seconds
 
 
@@ -46,24 +46,24 @@ class Alignment:
     """
 
     sync: Sync = "index"
-    """`index`: frames of the same index. `nearest`: each camera's frame that is nearest in time to
-    the reference's. `previous`: its latest frame not after the reference's, as in a live system."""
+    """`index`: frames of the same index. `nearest`: each camera's frame nearest in time to the
+    reference's. `previous`: its latest frame not after the reference's, as in a live system."""
     tolerance_ms: float = 50.0
-    """Max distance of a frame from its moment, in milliseconds; `index` ignores times."""
+    """Max distance of a frame from its moment, in milliseconds; not used by `index`."""
     on_missing: OnMissing = "raise"
-    """Rule for a moment without a camera's frame: `raise` an error; `drop` the moment for all
+    """Rule for a moment at which a camera has no frame: `raise` an error; `drop` the moment for all
     cameras; `mask`: a black frame, marked; `repeat` the camera's last frame, marked."""
     clocks: Mapping[str, CameraClock] | None = None
     """Clocks by camera name. Cameras without an entry are on the common clock."""
     times: CameraTimes | None = None
-    """Capture times that replace the times of the files. They must have every camera that is read,
-    and the reference if it is a clock. `clocks` apply to them, too."""
+    """Capture times that replace the times of the files. They must include every camera that is
+    read, and the reference if it is a clock. `clocks` apply to them too."""
     reference: str | None = None
-    """The camera whose frames are the moments. Each clip must have it. With `nearest` or
-    `previous` it may be a clock in `times`, such as a lidar's. `longest`: the camera with the most
-    frames in each clip, the first on a tie. None: the first camera of the clip; with `index` and an
-    `on_missing` other than `raise`, the longest, so that moments after the end of a short camera
-    are included."""
+    """Camera whose frames are the moments; each clip must have it. With `nearest` or `previous` it
+    may be a clock in `times`, such as a lidar's. `longest`: the camera with the most frames in each
+    clip, the first on a tie. None: the first camera of the clip; with `index` and an `on_missing`
+    other than `raise`, the longest, so that moments after the end of a short camera are
+    included."""
 
     def __post_init__(self) -> None:
         one_of(Sync, sync=self.sync)
@@ -84,17 +84,17 @@ class Alignment:
     @property
     def is_longest(self) -> bool:
         """Whether the camera with the most frames is the reference."""
-        is_free = self.reference is None and self.sync == "index" and self.on_missing != "raise"
-        return is_free or self.reference == LONGEST
+        is_default = self.reference is None and self.sync == "index" and self.on_missing != "raise"
+        return is_default or self.reference == LONGEST
 
 
 def _check_clocks(clocks: object) -> None:
-    is_right = isinstance(clocks, Mapping) and all(
+    is_valid = isinstance(clocks, Mapping) and all(
         isinstance(clock, CameraClock) for clock in clocks.values()
     )
-    if clocks is not None and not is_right:
+    if clocks is not None and not is_valid:
         raise ConfigError(
-            "clocks must be by name of the camera, such as "
+            "clocks must map camera names to CameraClock, such as "
             f"{{'left': CameraClock(offset_seconds=0.12)}}, got {clocks!r:.60}"
         )
 
@@ -103,8 +103,8 @@ def check_alignment(alignment: object, layout: CameraLayout) -> None:
     """Check that an alignment fits the cameras of a layout.
 
     Raises:
-        ConfigError: the value is no Alignment, it names an unknown camera, or its reference is a
-            clock although `sync` is `index`.
+        ConfigError: the value is not an Alignment, it names an unknown camera, or its reference is
+            a clock and `sync` is `index`.
     """
     if not isinstance(alignment, Alignment):
         raise ConfigError(
@@ -115,8 +115,7 @@ def check_alignment(alignment: object, layout: CameraLayout) -> None:
     unknown = set(alignment.clocks or ()) - {*layout.cameras, *timed}
     if unknown:
         raise ConfigError(
-            f"clocks name {', '.join(sorted(unknown))}, which is no camera of the layout; it has "
-            f"{names}"
+            f"clocks has {', '.join(sorted(unknown))}, not a camera of the layout; it has {names}"
         )
     if alignment.reference in (None, LONGEST, *layout.cameras):
         return
@@ -129,6 +128,6 @@ def check_alignment(alignment: object, layout: CameraLayout) -> None:
         )
     if alignment.sync == "index":
         raise ConfigError(
-            f"the reference {alignment.reference!r} is a clock, and sync='index' ignores times; "
-            "choose sync='nearest' or 'previous'"
+            f"reference {alignment.reference!r} is a clock, and sync='index' does not use times; "
+            "set sync='nearest' or 'previous'"
         )

@@ -1,4 +1,4 @@
-"""CameraBatch and CameraWindowBatch: a moment, or windows of moments, seen by all cameras."""
+"""CameraBatch and CameraWindowBatch: moments, or windows of moments, seen by all cameras."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -27,29 +27,29 @@ class CameraBatch(NamedTensors):
     `batch_transform`, if given. With ragged="list": N lists of C tensors [3, H, W]. Owned by the
     caller."""
     sizes: torch.Tensor
-    """int64 [N, C, 2]: (height, width) of each frame; less than that of `frames` if padded."""
+    """int64 [N, C, 2]: (height, width) of each frame; smaller than `frames` where it is padded."""
     valid: torch.Tensor
     """bool [N, C]: false where a frame is missing (black), or repeats another moment's."""
     first_frame: torch.Tensor
-    """bool [N]: whether a sequence starts in this slot: a model's memory of the slot is void."""
+    """bool [N]: whether a sequence starts in this slot, so the model's state of the slot must be
+    reset."""
     slot: torch.Tensor
-    """int64 [N]: the slot, counted over all ranks; a clip stays in its slot."""
+    """int64 [N]: slot number over all ranks; a clip stays in its slot."""
     clip: torch.Tensor
     """int64 [N]: position of the clip in the layout; -1 for an empty slot."""
     clip_name: list[str]
     """N names of clips; "" for an empty slot."""
     index: torch.Tensor
-    """int64 [N]: number of the moment, which is the reference's frame; -1 for an empty slot."""
+    """int64 [N]: number of the moment: its frame of the reference; -1 for an empty slot."""
     frame: torch.Tensor
     """int64 [N, C]: number of each camera's frame; -1 where it is missing."""
     pts_seconds: torch.Tensor
     """float64 [N, C]: presentation time of each frame on the common clock; NaN where missing."""
     error_ms: torch.Tensor
-    """float64 [N, C]: capture time minus that of the moment; NaN where missing."""
+    """float64 [N, C]: capture time of the frame minus time of the moment; NaN where missing."""
     metadata: list[MomentMetadata]
     """N results of `metadata=`, one per moment; {} for an empty slot. Only if `metadata=` is
     given."""
-
     image_matrix: torch.Tensor
     """float64 [N, C, 3, 3]: maps a pixel (x, y, 1) of the camera's upright frame to its position in
     `frames`, before any `transform`. Integers are pixel centers; (0, 0, 1) is the upper left pixel.
@@ -58,11 +58,11 @@ class CameraBatch(NamedTensors):
 
     @property
     def mask(self) -> torch.Tensor | list[list[torch.Tensor]]:
-        """Pixels of `frames` that belong to a frame, on their device; computed on each access.
+        """Mask of the pixels of `frames` that belong to a frame; computed on each access.
 
-        bool [N, C, H, W]: false in the padding, and everywhere where a frame is missing or lost.
-        True for a repeated frame, which `valid` marks, and for black pixels that a view or its
-        augmentation leaves. With ragged="list": N lists of C tensors [H, W].
+        bool [N, C, H, W], on the device of `frames`: false in the padding, and for all pixels of a
+        missing or lost frame. True for a repeated frame, which `valid` marks, and for black pixels
+        of a view or its augmentation. With ragged="list": N lists of C tensors [H, W].
 
         Raises:
             ConfigError: `transform` made the frames smaller than `sizes`.
@@ -80,8 +80,8 @@ class CameraBatch(NamedTensors):
         largest = self.sizes.amax((0, 1)).tolist()
         if largest[0] > height or largest[1] > width:
             raise ConfigError(
-                f"the mask is of frames as they were decoded, up to {largest} in size, and "
-                f"transform made {[height, width]} of them; set their size by size="
+                f"mask applies to frames as decoded, up to {largest}, but transform resized them "
+                f"to {[height, width]}; set the size with size="
             )
         sizes = (self.sizes * is_there[..., None]).to(device)[..., None, None]
         rows = torch.arange(height, device=device)[:, None] < sizes[:, :, 0]
@@ -104,7 +104,7 @@ class CameraBatch(NamedTensors):
         Args:
             cameras: The clips.
             cells: One per slot.
-            frames: The field `frames`.
+            frames: Value of the field `frames`.
             sizes: int64 [N, C, 2].
             is_lost: bool [N, C]: frames that could not be decoded.
             matrices: float64 [N, C, 3, 3].
@@ -147,15 +147,16 @@ class CameraBatch(NamedTensors):
     ) -> ContactSheet:
         """Return the frames as a grid: one row per camera, one column per slot.
 
-        As `Batch.show`. Empty slots and cameras whose frame is missing or repeated are marked.
+        As `Batch.show`. Empty slots, and missing and repeated frames, are marked.
 
         Args:
-            samples: Number of slots, from the first on, or a list of slots; 8 at most; None: 4.
-            mean: Mean of each channel, of frames in [0, 1], if they were normalised.
-            std: Standard deviation of each channel, likewise.
+            samples: Number of slots from the first on, or a list of slots; at most 8; None: 4.
+            mean: Mean of each channel that a normalization subtracted, for frames in [0, 1].
+            std: Standard deviation of each channel that it divided by.
 
         Raises:
-            ConfigError: a slot does not exist, or `frames` are no longer images of 1 or 3 channels.
+            ConfigError: a slot does not exist, or the transformed `frames` are not images with 1 or
+                3 channels.
         """
         options = SheetOptions(samples=samples, mean=mean, std=std)
         return sheet_of_cameras(self, self._names, options)
@@ -164,7 +165,7 @@ class CameraBatch(NamedTensors):
 class CameraWindowBatch(NamedTensors):
     """N windows of T moments, each seen by C cameras.
 
-    Moments are in the order of `delta_seconds`, if given, or of time.
+    Moments are in the order of `delta_seconds` if given, otherwise in the order of time.
     """
 
     frames: torch.Tensor
@@ -173,36 +174,37 @@ class CameraWindowBatch(NamedTensors):
     missing or lost. Owned by the caller."""
     valid: torch.Tensor
     """bool [N, T, C]: false where a frame is missing (black), cannot be decoded (black; only with
-    `on_error="mask"`), or repeats another moment's by the alignment. True for frames of a moment
-    that replaces another (`is_pad`)."""
+    `on_error="mask"`), or repeats another moment's frame (`Alignment.on_missing`). True for frames
+    of a moment that replaces another (`is_pad`)."""
     is_pad: torch.Tensor
     """bool [N, T]: whether the moment replaces one that the clip does not have."""
     is_concealed: torch.Tensor
     """bool [N, T, C]: whether the frame is damaged and concealed by FFmpeg."""
     is_repeated: torch.Tensor
-    """bool [N]: whether the window was delivered before in this epoch: the first windows come again
-    at its end, so that all ranks have equally many."""
+    """bool [N]: whether the window was delivered before in this epoch. The first windows are
+    repeated at its end, so that all ranks have equally many."""
     clip: torch.Tensor
     """int64 [N]: position of the clip in the layout."""
     clip_name: list[str]
     """N names of clips."""
     index: torch.Tensor
-    """int64 [N, T]: number of each moment, which is the reference's frame."""
+    """int64 [N, T]: number of each moment: its frame of the reference."""
     frame: torch.Tensor
-    """int64 [N, T, C]: number of each camera's frame, also of a lost one; -1 where missing."""
+    """int64 [N, T, C]: number of each camera's frame, also if lost; -1 where missing."""
     pts_seconds: torch.Tensor
     """float64 [N, T, C]: presentation time of each frame on the common clock; NaN where it is
     missing or lost."""
     error_ms: torch.Tensor
-    """float64 [N, T, C]: capture time minus that of the moment; NaN likewise."""
+    """float64 [N, T, C]: capture time of the frame minus time of the moment; NaN where it is
+    missing or lost."""
     delta_seconds: torch.Tensor
-    """float64 [N, T]: time of each moment minus that of the key moment; below 0: before it."""
+    """float64 [N, T]: time of each moment minus time of the key moment; below 0: before it."""
     image_matrix: torch.Tensor
     """float64 [N, C, 3, 3]: maps a pixel (x, y, 1) of the camera's upright frame to its position in
     `frames`, before any `transform`, for all T moments. Integers are pixel centers; (0, 0, 1) is
     the upper left pixel. So `image_matrix @ intrinsics` are the intrinsics of `frames`."""
     metadata: list[list[MomentMetadata]]
-    """N lists of T results of `metadata=`; a moment that replaces another has its own. Only if
+    """N lists of T results of `metadata=`; a replacement moment has its own metadata. Only if
     `metadata=` is given."""
 
     @classmethod
@@ -258,20 +260,20 @@ class CameraWindowBatch(NamedTensors):
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
     ) -> ContactSheet:
-        """Return the frames as a grid: for each window one row per camera, one column per moment.
+        """Return the frames as a grid: one row per window and camera, one column per moment.
 
-        As `Batch.show`. Padded moments and cameras whose frame is missing, lost, repeated or
-        concealed are marked.
+        As `Batch.show`. Padded moments, and missing, lost, repeated and concealed frames, are
+        marked.
 
         Args:
-            samples: Number of windows, from the first on, or a list of windows; None: 2.
-            frames: Moments of each window, at most 16, evenly from the first to the last.
-            mean: Mean of each channel, of frames in [0, 1], if they were normalised.
-            std: Standard deviation of each channel, likewise.
+            samples: Number of windows from the first on, or a list of windows; None: 2.
+            frames: Max moments shown per window, evenly from the first to the last; at most 16.
+            mean: Mean of each channel that a normalization subtracted, for frames in [0, 1].
+            std: Standard deviation of each channel that it divided by.
 
         Raises:
-            ConfigError: a window does not exist, or `frames` are no longer images of 1 or 3
-                channels.
+            ConfigError: a window does not exist, or the transformed `frames` are not images with 1
+                or 3 channels.
         """
         options = SheetOptions(samples=samples, frames=frames, mean=mean, std=std)
         return sheet_of_windows(self, self._names, options)

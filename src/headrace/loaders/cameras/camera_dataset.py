@@ -1,4 +1,4 @@
-"""CameraStreamDataset: camera clips for a stock DataLoader; each worker decodes its slots once."""
+"""CameraStreamDataset: camera clips for a stock DataLoader; a worker decodes each frame once."""
 
 import os
 import warnings
@@ -23,7 +23,7 @@ from headrace.loaders.cameras.camera_options import layout_for
 from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
 from headrace.loaders.cameras.camera_view import CameraView, CameraViews, check_views
 from headrace.loaders.cameras.moment_table import MetadataOf, check_metadata
-from headrace.loaders.collate import Collate, Transform, check_transforms, transformed_one
+from headrace.loaders.collate import Collate, Transform, apply_transform, check_transforms
 from headrace.loaders.dataset_items import DecodingDataset
 from headrace.loaders.epochs import agreement
 from headrace.loaders.loader_options import check_decoding
@@ -35,7 +35,7 @@ from headrace.video.camera_layout import CameraLayout
 from headrace.video.frame_format import Fit, Interpolation
 
 _LastFrame = tuple[tuple[int, int, int], NDArray[np.uint8]]
-"""(clip, epoch, frame) and pixels of a stream's last frame, where the next moment repeats it."""
+"""(clip, epoch, frame) and pixels of a stream's last frame, kept if the next moment repeats it."""
 
 
 @answers_names
@@ -48,40 +48,41 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
 
     An item is a dict of the tensors of one slot, named as in `CameraBatch`, which the DataLoader
     stacks: frames uint8 [C, 3, H, W], sizes, valid, first_frame, slot, clip, clip_name, index,
-    frame, pts_seconds, error_ms, image_matrix; metadata, if given, becomes a list. The process that
-    uses a decoder opens it, under fork and spawn.
+    frame, pts_seconds, error_ms, image_matrix; metadata, if given, becomes a list. Each worker
+    opens its own decoders, whether forked or spawned.
 
     Args:
         layout: The clips; or the path of an index file `{video_dir: {clip: frame_count}}`.
-        num_of_set: Clips whose decoders a process keeps open: as many as its batches alternate
-            between. With fewer, a decoder seeks back to a keyframe for each frame, with a warning.
-        num_of_file: Files that a process keeps open; None: `num_of_set` times the cameras, up to
-            half the system's limit.
+        num_of_set: Clips whose decoders a process keeps open; at least the number of slots of its
+            batches. With fewer, a decoder seeks back to a keyframe for each frame, with a warning.
+        num_of_file: Max open files per process; None: `num_of_set` times the cameras, up to half
+            the system's limit.
         cameras: Names of the cameras to read from an index file, in the order of a batch; None:
             all, by name.
         size: (height, width) of the frames; None: the size of the cameras, which must be equal.
         view: In place of `size`: a `CameraView`, or a dict with one for each camera. All output
             sizes must be equal.
-        augment: Random geometry of a clip's frames: a `ClipAugment`, drawn once for each pass of a
-            clip, from the seed of the sampler.
+        augment: Random geometry of a clip's frames: a `ClipAugment`, drawn once per pass of a clip,
+            from the sampler's seed.
         alignment: Assignment of frames to moments; None: frames of the same index.
         metadata: Metadata of each moment: a function of the clip's name and a `ClipMoment` that
             returns a mapping, or a `MomentTable`. Called in the worker.
         moments: Moments of each clip to deliver; None: all.
-        transform: Called with the frames of each item, or `WithSample`.
-        skip_bad: Leave out clips with a camera that cannot be opened. Ranks of torch.distributed
-            then compare the clips that they opened, here and in their samplers: each must make
+        transform: Function of the frames of each item, or `WithSample`.
+        skip_bad: Skip clips with a camera that cannot be opened. Ranks of torch.distributed then
+            compare their opened clips, in the dataset and in the sampler, so every rank must create
             both.
-        decoding: Backend and device; None: PyAV, on the CPU. For a GPU, workers of the DataLoader
-            must be spawned; its frames are copied to the CPU.
-        gpu: Index of the NVIDIA GPU that decodes, short for `DecoderConfig.on_gpu(gpu)`. Frames are
-            the same, bit for bit.
+        decoding: Backend and device; None: PyAV on the CPU. Frames of a GPU are copied to the CPU,
+            and workers of the DataLoader must be spawned.
+        gpu: Index of the NVIDIA GPU that decodes; short for `DecoderConfig.on_gpu(gpu)`. Frames are
+            bit for bit the same.
         index_store: Store of the indexes; None: the user's cache folder.
-        spill: Folder of frames on a local disk, shared with other loaders; not with `augment`.
+        spill: Folder of decoded frames on a local disk, shared with other loaders; not with
+            `augment`.
 
     Raises:
-        BackendError: the GPU is missing or does not decode these videos, or `decoding` keeps frames
-            on its device.
+        BackendError: the GPU is missing or cannot decode these videos, or `decoding` keeps frames
+            on the device.
         ConfigError: an argument is out of range, or sizes differ and `size` is None.
         OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
     """
@@ -112,7 +113,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         index_store: IndexStore | None = None,
         spill: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Open the index of every camera; decodes nothing yet."""
+        """Open the index of every camera. Decodes nothing."""
         check_integers(0, gpu=gpu)
         decoding = DecoderConfig.resolve(decoding, gpu)
         _check_decoding(decoding)
@@ -149,7 +150,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         self._keeps_sets = max_open == files
         self._last_cells: dict[int, SlotCell] = {}
         self.skips_bad = skip_bad
-        """Whether clips with a camera that cannot be opened are left out."""
+        """Whether clips with a camera that cannot be opened are skipped."""
 
     def __len__(self) -> int:
         """Number of moments, over all clips."""
@@ -159,12 +160,12 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         """Return one slot of a batch.
 
         Raises:
-            ConfigError: `cell` does not come from a sampler.
-            DecodeError: a frame is damaged. Names file and pts.
+            ConfigError: `cell` is not an item of a `CameraStreamSampler`.
+            DecodeError: a frame is damaged; names file and pts.
         """
         if not isinstance(cell, SlotCell):
             raise ConfigError(
-                f"items of a CameraStreamDataset come by a sampler, not by number, got {cell!r}: "
+                f"a CameraStreamDataset takes items of its sampler, not indices, got {cell!r}; use "
                 "DataLoader(cameras, batch_sampler=CameraStreamSampler(cameras, ...))"
             )
         self._check_order(cell)
@@ -175,17 +176,17 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         sizes = np.empty((*pixels.shape[:2], 2), np.int64)
         sizes[:] = self._size if cell.clip >= 0 else 0
         is_lost = np.zeros(pixels.shape[:2], bool)
-        frames, matrices = self._collate.pictures(pixels), self._views.matrices([cell])
+        frames, matrices = self._collate.to_frames(pixels), self._views.matrices([cell])
         batch = CameraBatch.of(
             self.cameras, [cell], frames, sizes, is_lost, matrices, self._metadata
         )
         item = batch.sample(0)
         if self._transform is not None:
-            item["frames"] = transformed_one(self._transform, item["frames"], item)
+            item["frames"] = apply_transform(self._transform, item["frames"], item)
         return item
 
     def _check_order(self, cell: SlotCell) -> None:
-        """Warn, once, if the order of slots makes this process decode frames again."""
+        """Warn once if the order of slots makes this process decode frames again."""
         last = self._last_cells.get(cell.slot)
         self._last_cells[cell.slot] = cell
         if self._is_warned or cell.clip < 0:
@@ -195,41 +196,39 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
             self._num_gaps += not goes_on
         if self._num_gaps > len(self._last_cells):  # after a resume, each slot has one
             self._warn(
-                f"slot {cell.slot} came to this process with gaps, so the frames between are "
-                "decoded for nothing; give CameraStreamSampler the num_workers of the DataLoader"
+                f"this process reads slot {cell.slot} with gaps, and decodes the skipped frames "
+                "for nothing; give CameraStreamSampler the num_workers of the DataLoader"
             )
         elif goes_on and self._keeps_sets and self._was_closed(cell):
             self._warn(
-                f"this process reads more slots than the {self._num_of_set} whose decoders it "
-                "keeps, so that they start again at a keyframe; raise num_of_set"
+                f"this process reads more slots than the {self._num_of_set} whose decoders stay "
+                "open, so decoders restart at keyframes; raise num_of_set"
             )
 
     def _was_closed(self, cell: SlotCell) -> bool:
-        """Return whether decoders of a slot that goes on were closed for those of other slots."""
-        were_open = [
+        """Return whether the pool closed all decoders that a continuing slot still needs."""
+        needed = [
             camera
             for camera, frame in enumerate(self.cameras.frame[cell.row - 1].tolist())
             if frame != MISSING and self._next_frame(cell, camera, frame) is not None
         ]
-        return bool(were_open) and not any(
-            self._pool.holds((cell.slot, camera)) for camera in were_open
-        )
+        return bool(needed) and not any(self._pool.holds((cell.slot, camera)) for camera in needed)
 
     def _warn(self, message: str) -> None:
         self._is_warned = True
         warnings.warn(message, stacklevel=4)
 
     def _next_frame(self, cell: SlotCell, camera: int, frame: int) -> int | None:
-        """Return the first frame above `frame` that the rest of the clip, from `cell` on, shows."""
+        """Return a camera's next frame after `frame` from moment `cell` on; None: no more."""
         end = int(self.cameras.clip_start[cell.clip + 1])
         return first_after(self.cameras.frame[cell.row : end, camera], frame)
 
     def _read_frame(self, cell: SlotCell, camera: int, frame: int, out: NDArray[np.uint8]) -> None:
-        """Write a frame to `out`; one that consecutive moments repeat is decoded once."""
+        """Write a frame to `out`; a frame that consecutive moments repeat is decoded once."""
         clip, stream = self.cameras.clips[cell.clip], (cell.slot, camera)
-        shown = cell.clip, cell.epoch, frame
-        last, pixels = self._last_frames.pop(stream, (None, out))
-        if last == shown:
+        key = cell.clip, cell.epoch, frame
+        last_key, pixels = self._last_frames.pop(stream, (None, out))
+        if last_key == key:
             out[...] = pixels
         else:
             geometry, index = self._views.slot_geometry(cell, camera), clip.indexes[camera]
@@ -243,15 +242,14 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         next_row = cell.row + 1
         is_repeated = self.cameras.frame[next_row, camera] == frame
         if is_repeated and next_row < self.cameras.clip_start[cell.clip + 1]:
-            self._last_frames[stream] = shown, out.copy()
+            self._last_frames[stream] = key, out.copy()
 
 
 def _check_decoding(decoding: DecoderConfig) -> None:
-    """Check that the device is available and frames come to the CPU: BackendError."""
+    """Check that the device is available and frames are copied to the CPU: BackendError."""
     if decoding.keeps_on_device:
         raise BackendError(
-            f"decoding keeps frames on {decoding.device}, and items of a CameraStreamDataset go "
-            "through worker processes, which hold CPU memory; CameraLoader gives batches there; or "
-            "leave keeps_on_device out"
+            f"frames of a CameraStreamDataset cannot stay on {decoding.device}: DataLoader workers "
+            "pass CPU memory only; use CameraLoader, or leave out keeps_on_device"
         )
     check_decoding(decoding)

@@ -1,4 +1,4 @@
-"""CameraEngine: the jobs of each camera stream, the batches that they fill, and the threads."""
+"""CameraEngine: decode jobs of each camera stream, the batches they fill, and the threads."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
@@ -30,21 +30,21 @@ from headrace.video.random_access import RandomAccess
 from headrace.video.stream_index import StreamIndex
 
 _SEEK_FRAMES: Final = 2
-"""Frames decoded in about the time of a seek: see `planning/chunks.py`."""
+"""Cost of a seek, in decoded frames: see `planning/chunks.py`."""
 
 
 def stream_jobs(
     index: StreamIndex, wanted: Sequence[int], following: int | None
 ) -> Iterator[DecodeJob]:
-    """Yield jobs for frames of one camera, split where a seek costs less than decoding on.
+    """Yield decode jobs for frames of one camera, split where a seek is cheaper than decoding on.
 
-    So a GOP without a wanted frame is not decoded, and at most two frames of a GOP after its last
-    wanted one. The codec keeps its state only where the next job reads on.
+    GOPs without a wanted frame are not decoded; after the last wanted frame of a GOP, at most two
+    frames are. The codec keeps its state only if the next job continues there.
 
     Args:
-        index: The frames of the camera.
-        wanted: Frames to deliver, ascending, none twice.
-        following: First frame that a later job wants; None where no job follows.
+        index: Index of the camera.
+        wanted: Frames to deliver, strictly ascending.
+        following: First frame of the next job; None: no job follows.
     """
     part: list[int] = []
     for frame, after in pairwise([*wanted, following]):
@@ -52,26 +52,26 @@ def stream_jobs(
         part.append(frame)
         is_cut = after is None or _is_seek_cheaper(index, frame, after)
         if is_cut or after == following:
-            # Where no seek works, a decoder without state starts again at the first packet.
+            # In a file without seeking, a decoder without state restarts at the first packet.
             goes_on = after is not None and not (is_cut and index.is_seekable)
             yield DecodeJob(tuple(part), goes_on=goes_on, following=None if is_cut else after)
             part = []
 
 
 def first_after(frames: NDArray[np.int64], frame: int) -> int | None:
-    """Return the first of a camera's `frames`, int64 [moments], that is above `frame`."""
+    """Return the first of a camera's `frames`, int64 [moments], after `frame`; None: no more."""
     later = frames[frames > frame]
     return int(later[0]) if len(later) else None
 
 
 def _is_seek_cheaper(index: StreamIndex, frame: int, after: int) -> bool:
-    """Return whether a seek from `frame` to `after` costs less than decoding what lies between."""
+    """Return whether a seek from `frame` to `after` costs less than decoding the frames between."""
     next_gop = index.gop_of(frame) + 1
     gop = index.gop_of(after)
     if gop != next_gop:
         return gop > next_gop
     if index.gop_random_access[gop] == RandomAccess.UNVERIFIED:
-        return False  # A seek there may have to go back further.
+        return False  # The seek may have to start at an earlier keyframe.
     start = int(index.gop_start[gop])
     between = start - frame - 1
     if index.can_skip:
@@ -81,14 +81,14 @@ def _is_seek_cheaper(index: StreamIndex, frame: int, after: int) -> bool:
 
 @dataclass(kw_only=True, eq=False)
 class CameraStep:
-    """The batch of one step while decoders write its frames."""
+    """Batch of one step, which decoders fill."""
 
     number: int
     """Position in the epoch."""
     cells: tuple[SlotCell, ...]
     pixels: Any
-    """uint8 [N, C, H, W, 3], or N lists of C frames [H, W, 3], as arrays or tensors. Undefined
-    until decoded; black where no decoder writes."""
+    """uint8 [N, C, H, W, 3], or N lists of C frames [H, W, 3], arrays or tensors. Undefined until
+    decoded; black where no decoder writes."""
     sizes: NDArray[np.int64]
     """int64 [N, C, 2]."""
     is_lost: NDArray[np.bool_]
@@ -97,34 +97,34 @@ class CameraStep:
     """One for each lost frame."""
 
     def frame(self, position: int, camera: int) -> Any:
-        """Return the memory of one camera's frame at a position, uint8 [H, W, 3]."""
+        """Return a view of one frame, uint8 [H, W, 3], by its position in the batch and camera."""
         height, width = self.sizes[position, camera].tolist()
         return self.pixels[position][camera][:height, :width]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StreamJob:
-    """Some consecutive frames of one stream."""
+    """Consecutive frames of one stream: one camera of one slot."""
 
     stream: tuple[int, int]
     """(position of the slot in this rank's batch, camera)."""
     number: int
-    """Jobs of the stream before this one."""
+    """Number of earlier jobs of the stream."""
     index: StreamIndex
     geometry: FrameGeometry
     steps: dict[int, list[CameraStep]]
-    """Frame → the batches that show it; frames ascending."""
+    """Frame → its batches; frames ascending."""
     goes_on: bool
     """Whether the next job of the stream belongs to the same sequence."""
     next_frame: int | None
-    """First later frame that the sequence wants of this camera; None if there is none."""
+    """This camera's next frame in the sequence; None: no more."""
     keeps_last: bool
     """Whether the next job starts with the last frame of this one."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CameraSchedule:
-    """The work of one rank in an epoch, as jobs and batches."""
+    """Jobs and batches of one rank in one epoch."""
 
     cameras: CameraSet
     sequences: NDArray[np.int64]
@@ -136,16 +136,18 @@ class CameraSchedule:
     seed: int
     """Seed of augmentation."""
     ragged: Ragged | None
-    """Batches of cameras of different sizes; None where sizes are equal."""
+    """Format of batches with frames of different sizes; None: sizes are equal."""
     job_frames: int
-    """Frames of a job, at most."""
+    """Max frames of a job."""
     memory: BatchMemory
 
-    def iterate(self, first_step: int, room: CapacityLimiter) -> Iterator[StreamJob | CameraStep]:
-        """Yield, for every step, its missing jobs, then the batch.
+    def iterate(
+        self, first_step: int, limiter: CapacityLimiter
+    ) -> Iterator[StreamJob | CameraStep]:
+        """Yield, for every step, the jobs that it still needs, then its batch.
 
-        A job comes when its first frame is due, and fills the following batches too. Every batch
-        takes one place of `room`.
+        A job is yielded when its first frame is due, and fills later batches too. Every batch takes
+        one permit of `limiter`.
         """
         covered = [first_step] * len(self.slots)
         numbers = [0] * len(self.slots)
@@ -157,7 +159,7 @@ class CameraSchedule:
                 end = covered[position] = self._job_end(self.slots[position], number)
                 for later in range(number, end):
                     if later not in started:
-                        room.acquire(1)
+                        limiter.acquire(1)
                         started[later] = self._start_step(later)
                 if started[number].cells[position].clip >= 0:
                     steps = [started[later] for later in range(number, end)]
@@ -166,7 +168,7 @@ class CameraSchedule:
             yield started.pop(number)
 
     def _job_end(self, slot: int, step: int) -> int:
-        """Return the end of the steps [step, end) that one job of a slot covers."""
+        """Return the end of the steps [step, end) of the slot's next job."""
         sequence, offset = self.plan.at(slot, step)
         if sequence < 0:
             return step + 1
@@ -176,11 +178,11 @@ class CameraSchedule:
     def _stream_jobs(
         self, position: int, steps: Sequence[CameraStep], number: int
     ) -> Iterator[StreamJob]:
-        """Yield a job for each camera of a slot, for consecutive steps of one sequence."""
+        """Yield one job per camera of a slot, for consecutive steps of one sequence."""
         cells = [step.cells[position] for step in steps]
         first, next_row = cells[0], cells[-1].row + 1
         next_step = steps[-1].number + 1
-        # An offset of 0 starts another sequence; one below is of an empty slot.
+        # An offset of 0 starts another sequence; a negative one marks an empty slot.
         goes_on = (
             next_step < self.plan.num_steps and self.plan.at(self.slots[position], next_step)[1] > 0
         )
@@ -215,7 +217,7 @@ class CameraSchedule:
         else:
             height, width = self.views.max_size
             pixels = self.memory.take((*sizes.shape[:2], height, width, 3))
-            # Frames of which no decoder writes every pixel. Those of an empty slot have no size.
+            # Decoders do not write every pixel of these. Frames of an empty slot have size 0.
             is_missing = self.cameras.frame[[cell.row for cell in cells]] == MISSING
             is_padded = (sizes != (height, width)).any(-1)
             for position, camera in np.argwhere(is_missing | is_padded).tolist():
@@ -236,51 +238,50 @@ class CameraSchedule:
 
 
 _MAX_ITEMS = 1024
-"""Jobs and batches in flight; memory is bounded by the batches, not by this."""
+"""Max jobs and batches in flight; the number of batches, not this, bounds memory."""
 
 
 @dataclass(kw_only=True, eq=False)
 class CameraEngine:
-    """One run through the steps of an epoch; runs once."""
+    """One run through the steps of an epoch; `run` may be called once."""
 
     schedule: CameraSchedule
-    """The jobs and batches."""
     decoding: DecoderConfig
-    """Backend and device."""
     scheduler: DeviceScheduler | None
-    """Device of each job, with `DecoderConfig(device="auto")`."""
+    """Chooses the device of each job, with `DecoderConfig(device="auto")`."""
     options: InitVar[CameraOptions]
-    """Handling of lost frames, longest duration of a job, and the clock."""
+    """Options for lost frames, for the max duration of a job, and the clock."""
     max_batches: int
-    """Batches in flight, besides those of the caller."""
+    """Max batches in flight, besides those of the caller."""
     max_idle: int
-    """Files that stay open between two jobs."""
+    """Max files that stay open between jobs."""
     num_threads: int
     """Decoding threads."""
     spill: SpillStore | None = None
-    """Frames on a disk."""
+    """Store of decoded frames on a disk."""
     _order: Sequencer = field(default_factory=Sequencer)
     _last_frames: dict[tuple[int, int], tuple[int, Any]] = field(default_factory=dict)
     _counters: list[DecodeCounters] = field(default_factory=list)
 
     def __post_init__(self, options: CameraOptions) -> None:
         self.room = CapacityLimiter(self.max_batches, clock=options.clock)
-        """Batches that are being decoded, or wait for the caller."""
+        """Permits of batches that are being decoded, or wait for the caller."""
         self._idle: ResourcePool[tuple[int, int], Decoder[Any]] = ResourcePool(self.max_idle)
-        # Not the options: their transforms may lead to the loader, and threads hold the engine.
+        # Not the options: their transforms may reference the loader, and threads keep the engine
+        # alive.
         self._clock, self._stall_seconds = options.clock, options.stall_seconds
         self._skips_bad = options.skips_bad
 
     @property
     def counters(self) -> DecodeCounters:
-        """Cost of decoding so far, over all threads."""
+        """Decode counters, over all threads."""
         return sum(tuple(self._counters), DecodeCounters())
 
     def run(self, first_step: int) -> Generator[CameraStep, None, None]:
         """Yield every batch from `first_step` on, in order, with lost frames marked.
 
         Raises:
-            MediaError: a frame is lost, and `on_error` is "raise".
+            MediaError: a frame cannot be decoded, and `on_error` is "raise".
             StageError: a thread hangs.
         """
         steps = imap(
@@ -296,7 +297,7 @@ class CameraEngine:
             on_cancel=self._cancel,
         )
         memory = self.schedule.memory
-        # Closed from the right: threads are joined before files are closed.
+        # Closed from right to left: threads are joined before files are closed.
         with closing(memory), closing(self._idle), closing(steps):
             for step in steps:
                 if step.errors and not self._skips_bad:
@@ -325,7 +326,7 @@ class CameraEngine:
         return nullcontext(work)
 
     def _decode(self, job: StreamJob) -> DecodeCounters:
-        """Write the frames of a job into its batches, and mark those that are lost."""
+        """Write the frames of a job into its batches, and mark lost frames."""
         steps_of = dict(job.steps)
         last = self._last_frames.pop(job.stream, None)
         if last is not None:
@@ -349,8 +350,8 @@ class CameraEngine:
                 last = decode_job.wanted[-1], out[-1]
             if is_complete and job.keeps_last and last is not None:
                 frame, pixels = last
-                copied = pixels.clone() if isinstance(pixels, torch.Tensor) else pixels.copy()
-                self._last_frames[job.stream] = frame, copied
+                copy = pixels.clone() if isinstance(pixels, torch.Tensor) else pixels.copy()
+                self._last_frames[job.stream] = frame, copy
             stays_open = is_complete and job.goes_on
         finally:
             if stays_open:
@@ -368,7 +369,7 @@ def _describe(item: StreamJob | CameraStep) -> str:
 
 
 def _deliver(result: JobResult, job: StreamJob, frames: Sequence[Any]) -> None:
-    """Finish decoded frames and copy them to all batches that show them; mark lost ones, black."""
+    """Finish decoded frames and copy them to all their batches; make lost frames black."""
     for number, pixels in zip(result.wanted, frames, strict=True):
         steps = job.steps[number]
         if number in result.decoded:

@@ -1,4 +1,4 @@
-"""CameraLoader: batches of synchronized camera clips, each frame decoded once."""
+"""CameraLoader: batches of synchronized camera clips; each frame is decoded once."""
 
 import math
 import zlib
@@ -31,61 +31,60 @@ from headrace.sampling.slots import (
 
 @dataclass(frozen=True, kw_only=True)
 class CameraStatistics(DeliveryStatistics):
-    """Counts of a camera loader; `amplification` is 1 where each frame is decoded once."""
+    """Counts of a camera loader; `amplification` is 1 if each frame is decoded once."""
 
     frames_missing: int
     """Delivered frames that a camera does not have: black, or another moment's."""
     frames_lost: int
-    """Delivered frames that could not be decoded: black."""
+    """Delivered frames that could not be decoded; they are black."""
     frames_surplus: int
     """Frames of clips after the end of their reference, with `sync="index"`."""
     moments_dropped: int
-    """Moments of an epoch left out by `on_missing="drop"`, also those of clips that have no moment
+    """Moments per epoch that `on_missing="drop"` drops, including those of clips without any moment
     left."""
     clips_skipped: int
     """Clips that cannot be read, or have no moment left."""
     moments_empty: int = 0
-    """Moments of slots with nothing left to read, with `tail="pad"`."""
+    """Moments of empty slots, with `tail="pad"`."""
     moments_repeated: int = 0
     """Moments read again to fill batches, with `tail="refill"`."""
     moments_cut: int = 0
     """Moments of finished epochs that were not read, with `tail="drop"`."""
     cameras_missing: int = 0
-    """Cameras of clips that are masked: their file is absent, or cannot be opened."""
+    """Masked cameras, over all clips: the file is missing, or cannot be opened."""
 
 
 _JOB_FRAMES = 16
-"""Frames of a job. With 4, processor caches lose a stream between jobs, at 8 % of the speed."""
+"""Max frames of a job. With 4, processor caches lose a stream between jobs: 8 % slower."""
 
 
 class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
-    """Batches of `group_num` clips, each seen by all cameras at one moment, in order.
+    """Batches of consecutive moments of `group_num` clips, each seen by all cameras.
 
         with CameraLoader("index_frame.json", group_num=4, size=(256, 704)) as loader:
             while loader.epoch < 10:
                 for batch in loader:
                     train(batch.frames, batch.first_frame)
 
-    A clip stays in one slot of the batch from its first frame to its last, so one rank keeps its
-    decoders open and every frame is decoded once, for any number of ranks and threads. Clips are
-    assigned to slots as a whole, the longest first; all ranks have the same number of steps.
+    A clip stays in one slot of the batch from its first frame to its last. So one rank keeps its
+    decoders open, and every frame is decoded once, for any number of ranks and threads. Whole clips
+    are assigned to slots, the longest first; all ranks have the same number of steps.
 
     Batches are the same, bit for bit, with any memory budget, lookahead and number of threads.
-    Each iteration is one epoch. One thread may use a loader at a time. A state may be loaded with
-    another number of threads, another budget and lookahead.
+    Each iteration is one epoch. Only one thread may use a loader at a time. A state may be loaded
+    with another number of threads, budget and lookahead.
 
     With `DecoderConfig(device="cuda:0", keeps_on_device=True)` frames stay on the GPU that decodes
-    them: decoders write into `frames`, on PyTorch's default stream. The current stream of the
-    iterating thread waits for this work. The memory budget then counts GPU memory. This has not
-    run on a GPU yet.
+    them: decoders write into `frames`, on PyTorch's default stream, and the current stream of the
+    iterating thread waits for them. The memory budget then counts GPU memory. Not yet run on a GPU.
 
     Arguments are the fields of `CameraOptions` and `LoaderOptions`; `help` lists them.
 
     Raises:
         BackendError: the GPU is missing, or frames of a camera cannot stay on it.
         ConfigError: an argument is out of range, the budget does not hold three batches, the tail
-            needs more clips, ranks opened different clips, or sizes differ without `size` or
-            `ragged`.
+            needs more clips, ranks opened different clips, or sizes differ and neither `size` nor
+            `ragged` is given.
         OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
     """
 
@@ -100,42 +99,42 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
     """Current epoch."""
 
     @takes(CameraOptions)
-    def __init__(self, asked: CameraOptions) -> None:
-        """Open the index of every camera; 1 ms for one scanned before. Decodes nothing."""
+    def __init__(self, options: CameraOptions) -> None:
+        """Open the index of every camera, in 1 ms if it was scanned before. Decodes nothing."""
         self._delivered = self._missing = self._lost = 0
         self._tail = TailCounts()
-        super().__init__(asked)
+        super().__init__(options)
 
     def _open(self, shard: Shard) -> int:
-        asked = self._options
-        self._cameras = open_cameras(asked, shard)
-        self._decoding = asked.decoder()
+        options = self._options
+        self._cameras = open_cameras(options, shard)
+        self._decoding = options.decoder()
         indexes = (index for clip in self._cameras.clips for index in clip.indexes)
         check_can_decode(indexes, None, self._decoding)
         self._views = CameraViews.of(
             self._cameras,
-            size=asked.size,
-            fit=asked.fit,
-            interpolation=asked.interpolation,
-            view=asked.view,
-            augment=asked.augment,
+            size=options.size,
+            fit=options.fit,
+            interpolation=options.interpolation,
+            view=options.view,
+            augment=options.augment,
         )
-        self._spill = asked.open_spill(is_augmented=asked.augment is not None)
-        self._ragged = asked.ragged if len(self._views.sizes) > 1 else None
-        self._sequences = self._cameras.sequences(asked.seq_split)
-        self._slots = range(shard.rank * asked.group_num, (shard.rank + 1) * asked.group_num)
+        self._spill = options.open_spill(is_augmented=options.augment is not None)
+        self._ragged = options.ragged if len(self._views.sizes) > 1 else None
+        self._sequences = self._cameras.sequences(options.seq_split)
+        self._slots = range(shard.rank * options.group_num, (shard.rank + 1) * options.group_num)
         self._schedule = SlotSchedule(
             lengths=self._sequences[:, 2] - self._sequences[:, 1],
-            slots=shard.ranks * asked.group_num,
-            group=asked.group_num,
-            tail=asked.tail,
-            shuffle=asked.shuffle,
-            seed=asked.seed,
+            slots=shard.ranks * options.group_num,
+            group=options.group_num,
+            tail=options.tail,
+            shuffle=options.shuffle,
+            seed=options.seed,
         )
-        self._num_streams = asked.group_num * len(self._cameras.cameras)
+        self._num_streams = options.group_num * len(self._cameras.cameras)
         size = self._views.common_size() if self._ragged is None else self._views.max_size
-        self._ahead = asked.batches_ahead(self._num_streams * math.prod(size) * 3)
-        self._max_open = files_to_keep_open(self._num_streams, asked.num_of_file)
+        self._ahead = options.batches_ahead(self._num_streams * math.prod(size) * 3)
+        self._max_open = files_to_keep_open(self._num_streams, options.num_of_file)
         return self._cameras.num_lost
 
     @property
@@ -145,7 +144,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
 
     @property
     def skipped_videos(self) -> tuple[MediaError, ...]:
-        """One error for each clip that is left out; names its file."""
+        """One error per skipped clip; it names the file."""
         return self._cameras.skipped
 
     @property
@@ -175,7 +174,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
         self._plan = self._schedule.plan(start.epoch)
         max_idle, job_frames = self._num_streams, max(1, min(_JOB_FRAMES, self._ahead // 2))
         if self._max_open < self._num_streams:
-            # Each job seeks to its first frame, so jobs are long.
+            # Each job seeks to its first frame, so longer jobs cost less.
             max_idle, job_frames = (
                 max(1, self._max_open - self._options.thread_count()),
                 self._ahead,
@@ -230,18 +229,18 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
         batch = CameraBatch.of(
             self._cameras,
             step.cells,
-            self._collate.pictures(step.pixels),
+            self._collate.to_frames(step.pixels),
             step.sizes,
             step.is_lost,
             self._views.matrices(step.cells),
             self._options.metadata,
         )
-        batch = self._collate.transformed(batch, self._seeds(step, batch.clip))
-        shown = int((batch.clip >= 0).sum()) * len(self._cameras.cameras)
+        batch = self._collate.apply_transforms(batch, self._seeds(step, batch.clip))
+        delivered = int((batch.clip >= 0).sum()) * len(self._cameras.cameras)
         lost = int(step.is_lost.sum())
-        self._delivered += shown
+        self._delivered += delivered
         self._lost += lost
-        self._missing += shown - lost - int(batch.valid.sum())
+        self._missing += delivered - lost - int(batch.valid.sum())
         self._tail += self._plan.tail(self._slots, step.number, step.number + 1)
         return batch
 

@@ -1,4 +1,4 @@
-"""CameraOptions and CameraWindowOptions: the arguments of the loaders of cameras."""
+"""CameraOptions and CameraWindowOptions: arguments of the camera loaders."""
 
 import math
 import os
@@ -24,14 +24,14 @@ from headrace.video.camera_layout import CameraLayout
 from headrace.video.frame_format import Fit, Interpolation
 
 Ragged = Literal["pad", "list"]
-"""Batches of cameras of different sizes: one tensor, black on the right and below, or a list of
-tensors for each slot."""
+"""Format of batches with frames of different sizes: one tensor, padded with black on the right and
+at the bottom, or a list of tensors per slot."""
 
 OnLost = Literal["raise", "mask"]
-"""Effect of a damaged frame: an error, or a black frame, marked and counted."""
+"""Policy for a damaged frame: an error, or a black frame that is marked and counted."""
 
 _MAX_AHEAD = 32
-"""Batches decoded ahead by default, at most."""
+"""Max batches decoded ahead by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class CameraOptions(LoaderOptions):
 
     Args:
         layout: The clips; or the path of an index file `{video_dir: {clip: frame_count}}`.
-        group_num: Clips in a batch of this rank: its slots.
+        group_num: Clips in a batch of this rank; each has a slot.
         cameras: Names of the cameras to read from an index file, in the order of a batch; None:
             all, by name.
         size: (height, width) of the frames; None: the size of the cameras, which must be equal.
@@ -48,8 +48,8 @@ class CameraOptions(LoaderOptions):
             `contain` (the full frame with black borders).
         interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
         view: In place of `size`: a `CameraView`, or a dict with one for each camera.
-        augment: Random geometry of a clip's frames: a `ClipAugment`, drawn once for each pass of a
-            clip. `batch.image_matrix` has the result of views and augmentation.
+        augment: Random geometry of a clip's frames: a `ClipAugment`, drawn once per pass of a clip.
+            `batch.image_matrix` holds the result of views and augmentation.
         ragged: Format of batches whose frames differ in size: `pad` or `list`; None: an error.
         alignment: Assignment of frames to moments; None: frames of the same index.
         metadata: Metadata of each moment, for `batch.metadata`: a function of the clip's name and
@@ -59,24 +59,25 @@ class CameraOptions(LoaderOptions):
         tail: Rule for the end of an epoch, when slots run out of clips: `pad` leaves slots empty;
             `drop` ends the epoch at the first empty slot; `refill` reads clips again; `endless`
             continues with clips of the next epoch, and the loader has no length.
-        seq_split: Parts that each clip is cut into; each is a sequence with its own `first_frame`.
-        shuffle: Read clips in another random order in each epoch.
+        seq_split: Number of parts that each clip is cut into; each part is a sequence with its own
+            `first_frame`.
+        shuffle: Whether clips are read in a new random order in each epoch.
         seed: Seed of the order, of `augment` and of `transform`.
-        lookahead: Frames of each camera that are decoded ahead; None: as many as the budget allows,
-            at most 32.
+        lookahead: Frames per camera that are decoded ahead; None: as many as the budget allows, at
+            most 32.
         memory_budget: Bytes, as a number or like "1GiB", for the batches decoded ahead and two
-            more; GPU memory if frames stay there. Codecs come on top: some 17 MB for each open
-            file at 1600x900.
+            more; GPU memory if frames stay there. Codecs come on top: about 17 MB per open file at
+            1600x900.
         num_of_file: Max open files, at least one more than there are threads; None: all files being
             read, up to half the system's limit. With too few, decoders seek back to a keyframe for
             each job, which is counted.
-        transform: Called with the frames of each sample, [C, 3, H, W], on their device; with
-            ragged="list", with each frame. Its random numbers depend on seed, epoch and clip, so
-            all moments of a clip are transformed alike.
-        on_error: Policy for bad media. With `mask`, clips that cannot be opened are left out (or a
+        transform: Function of the frames of each sample, [C, 3, H, W], on their device; with
+            ragged="list", of each frame. Its random numbers depend on seed, epoch and clip, so all
+            moments of a clip are transformed alike.
+        on_error: Policy for bad media. With `mask`, a clip that cannot be opened is skipped (or one
             camera is masked, if the alignment masks missing frames), and a frame that cannot be
             decoded is black, marked in `valid` and counted. Ranks of torch.distributed then compare
-            the clips that they opened, so each must make its loader.
+            their opened clips, so every rank must create its loader.
     """
 
     layout: CameraLayout | str | os.PathLike[str] = field(kw_only=False)
@@ -130,7 +131,7 @@ class CameraOptions(LoaderOptions):
             raise ConfigError(
                 f"a memory budget of {budget / 2**20:,.1f} MiB does not hold "
                 f"{2 + (lookahead or 1)} batches of {batch_bytes / 2**20:,.1f} MiB (the caller's, "
-                f"the next one, and the lookahead): {needed:,.1f} MiB are needed; raise it, or "
+                f"the next one, and the lookahead), which need {needed:,.1f} MiB; raise it, or "
                 "choose a smaller group_num, size or lookahead"
             )
         return min(fit, _MAX_AHEAD) if lookahead is None else lookahead
@@ -139,40 +140,41 @@ class CameraOptions(LoaderOptions):
 def layout_for(
     layout: CameraLayout | str | os.PathLike[str], cameras: Iterable[str] | None
 ) -> CameraLayout:
-    """Return a layout, read from its index file if a path is given.
+    """Return the layout, read from its index file if a path is given.
 
     Raises:
         ConfigError: the value has another type, the file cannot be read, or `cameras` is given
-            with a CameraLayout, which has its own.
+            with a CameraLayout, which has its own cameras.
     """
     if isinstance(layout, str | os.PathLike):
         return CameraLayout.read(layout, cameras)
     if not isinstance(layout, CameraLayout):
         raise ConfigError(
-            "layout must be a CameraLayout, or the path of an index file, got "
+            "layout must be a CameraLayout or the path of an index file, got "
             f"{type(layout).__name__}"
         )
     if cameras is not None:
         raise ConfigError(
-            "cameras= chooses from an index file, and a CameraLayout was given, which has its own; "
-            "use dataclasses.replace(layout, cameras=...)"
+            "cameras= selects from an index file, but layout is a CameraLayout with its own "
+            "cameras; use dataclasses.replace(layout, cameras=...)"
         )
     return layout
 
 
 Boundary = Literal["pad", "skip"]
-"""A window that reaches beyond its clip: the nearest moment replaces each missing one, marked in
-`is_pad`; or there is no such window."""
+"""Rule for windows that reach beyond their clip: `pad` replaces each missing moment by the nearest,
+marked in `is_pad`; `skip` skips the window."""
 
 ClipWeights = Mapping[str, float | Sequence[float]]
-"""Clip name → one weight for all its key moments, or one for each moment of the clip, in their
-order, delivered or not."""
+"""Clip name → one weight for all its key moments, or one per moment of the clip, in order; moments
+that are not delivered have one too."""
 
 ClipLabels = Mapping[str, Collection[str] | Sequence[Collection[str]]]
-"""Clip name → the classes of all its moments, `["car", "bus"]`, or those of each moment of the
-clip, delivered or not, `[["car"], [], ["car", "bus"]]`."""
+"""Clip name → the classes of all its moments, `["car", "bus"]`, or a list per moment of the clip,
+`[["car"], [], ["car", "bus"]]`; moments that are not delivered have one too."""
 
 _NUM_MOMENTS = 8
+"""Default moments of a window."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,45 +183,45 @@ class CameraWindowOptions(PlannedOptions):
 
     Args:
         layout: The clips; or the path of an index file `{video_dir: {clip: frame_count}}`.
-        num_moments: Moments of a window, the last of them its key moment; None: 8.
+        num_moments: Moments of a window; the last is its key moment. None: 8.
         stride: Distance of consecutive moments of a window, in delivered moments; None: 1.
-        delta_seconds: In place of both: times of a window's moments relative to its key moment, in
-            seconds; negative: before it. `(-1.0, -0.5, 0.0)`.
+        delta_seconds: In place of `num_moments` and `stride`: times of a window's moments relative
+            to its key moment, in seconds; negative: before it. `(-1.0, -0.5, 0.0)`.
         tolerance_ms: Max distance of a moment from a time of `delta_seconds`, in milliseconds;
             beyond it the nearest moment is a replacement, marked in `is_pad`.
-        moments: The moments from which windows are made, such as `Moments.rate(2.0)`; None: all.
-        keys: The key moments among them, one per window; None: all.
+        moments: Moments that windows are made of, such as `Moments.rate(2.0)`; None: all.
+        keys: Key moments among them, one per window; None: all.
         boundary: Rule for windows that reach beyond their clip: `pad` replaces a missing moment by
-            the nearest, marked in `is_pad`; `skip` leaves the window out.
+            the nearest, marked in `is_pad`; `skip` skips the window.
         batch_size: Windows in a batch of this rank.
         size: (height, width) of the frames; None: the size of the cameras, which must be equal.
         view: In place of `size`: a `CameraView`, or a dict with one for each camera.
-        augment: Random geometry of a window's frames: a `ClipAugment`, drawn once for each window,
-            for all its moments alike, from seed, epoch and the window's position in the epoch.
-            `batch.image_matrix` has the result of views and augmentation.
+        augment: Random geometry of a window's frames: a `ClipAugment`, drawn once per window, the
+            same for all its moments, from seed, epoch and the window's position in the epoch.
+            `batch.image_matrix` holds the result of views and augmentation.
         metadata: Metadata of each moment, for `batch.metadata`: a function of the clip's name and
             a `ClipMoment` that returns a mapping, or a `MomentTable`. Called for each moment of
             each window, in the iterating thread.
-        sampling: Choice and order of windows: a sampler of single frames, in which a key moment is
-            a frame and a clip is a video, named by its folder. None: `ShuffledFrames()`.
-        weights: In place of `sampling`: weights by clip name, one for the clip, or one for each of
-            its moments, `{"clip_00": 2.0, "clip_01": [0, 1, ...]}`. An epoch has as many slots as
-            windows; each window gets its share of them, rounded up or down.
-        class_balance: In place of `sampling`: class names by clip name, one list for the clip, or
-            one for each of its moments. Each class is equally frequent, as with CBGS.
+        sampling: Choice and order of windows: a sampler of single frames. A key moment is a frame,
+            and a clip is a video named by its folder. None: `ShuffledFrames()`.
+        weights: In place of `sampling`: weights by clip name, one for the clip or one per moment,
+            `{"clip_00": 2.0, "clip_01": [0, 1, ...]}`. An epoch has as many slots as windows; each
+            window gets its share of them, rounded up or down.
+        class_balance: In place of `sampling`: class names by clip name, one list for the clip or
+            one per moment. Classes are equally frequent, as with CBGS.
         cameras: Names of the cameras to read from an index file, in the order of a batch; None:
             all, by name.
         alignment: Assignment of frames to moments; None: frames of the same index.
         seed: Seed of the order; None: the sampler's, which is 0 by default. If the sampler has a
             seed above 0, both must be equal.
         on_error: Policy for bad media. With `skip`, a clip with a camera that cannot be opened is
-            left out (or the camera is masked, if the alignment masks missing frames), and a window
-            with a frame that cannot be decoded is replaced by another draw, independent of timing.
-            With `conceal`, a damaged frame is delivered as FFmpeg conceals it, and marked in
-            `is_concealed`. With `mask`, a frame that cannot be decoded is black and marked in
-            `valid`, and the rest of its window is delivered; it counts in `frames_lost`, and is
-            listed in `quarantined`. With any of them, ranks of torch.distributed compare the clips
-            that they left out, so each must open its loader.
+            skipped (or the camera is masked, if the alignment masks missing frames), and a window
+            with a frame that cannot be decoded is replaced by another draw, which does not depend
+            on timing. With `conceal`, a damaged frame is delivered as FFmpeg conceals it, and
+            marked in `is_concealed`. With `mask`, a frame that cannot be decoded is black, marked
+            in `valid`, counted in `frames_lost` and listed in `quarantined`; the rest of its window
+            is delivered. With any of these, ranks of torch.distributed compare their skipped clips,
+            so every rank must open its loader.
     """
 
     _ON_ERROR: ClassVar[tuple[str, ...]] = get_args(OnBad)
@@ -250,7 +252,7 @@ class CameraWindowOptions(PlannedOptions):
             BackendError: the backend or the GPU is not available.
             ConfigError: an argument has the wrong type, or is out of range.
         """
-        self._check_views()  # first: the parent asks for a size where fit needs one
+        self._check_views()  # first: super().check() would require a size for the fit
         super().check()
         check_counts(1, MOST_FRAMES, num_moments=self.window_moments, stride=self.moment_stride)
         for name in ("moments", "keys"):
@@ -265,18 +267,18 @@ class CameraWindowOptions(PlannedOptions):
         samplings = ("sampling", "weights", "class_balance")
         given = [name for name in samplings if getattr(self, name) is not None]
         if len(given) > 1:
-            raise ConfigError(f"{' and '.join(given)} exclude each other; give one of them")
+            raise ConfigError(f"{' and '.join(given)} exclude each other; give only one")
         if self.delta_seconds is not None:
             self._check_deltas(self.delta_seconds)
 
     @property
     def window_moments(self) -> int:
-        """Moments of a window without `delta_seconds`."""
+        """Moments of a window, without `delta_seconds`."""
         return _NUM_MOMENTS if self.num_moments is None else self.num_moments
 
     @property
     def moment_stride(self) -> int:
-        """Distance of consecutive moments without `delta_seconds`."""
+        """Distance of consecutive moments, without `delta_seconds`."""
         return 1 if self.stride is None else self.stride
 
     @property
@@ -293,27 +295,27 @@ class CameraWindowOptions(PlannedOptions):
         ):
             if self.has_views and value != default:
                 raise ConfigError(
-                    f"{given} makes frames of {default}, got {name}={getattr(self, name)!r}; leave "
-                    "out one of the two"
+                    f"{given} requires {name}={default!r}, got {getattr(self, name)!r}; leave out "
+                    f"{given} or {name}"
                 )
 
     def _check_deltas(self, deltas: Sequence[float]) -> None:
         if self.num_moments is not None or self.stride is not None:
-            raise ConfigError("delta_seconds replaces num_moments and stride; leave these two out")
+            raise ConfigError("delta_seconds replaces num_moments and stride; leave both out")
         try:
-            is_right = 0 < len(deltas) <= MOST_FRAMES and all(map(math.isfinite, deltas))
+            is_valid = 0 < len(deltas) <= MOST_FRAMES and all(map(math.isfinite, deltas))
         except TypeError:
-            is_right = False
-        if not is_right:
+            is_valid = False
+        if not is_valid:
             raise ConfigError(
                 f"delta_seconds must be times in seconds, such as (-1.0, -0.5, 0.0), got {deltas!r}"
             )
 
 
 def open_cameras(options: CameraOptions | CameraWindowOptions, shard: Shard) -> CameraSet:
-    """Return the clips of a loader, which the ranks of `shard` open together.
+    """Return the clips of a loader; the ranks of `shard` open them together.
 
-    Raises as `layout_for` and `CameraSet.open`.
+    Raises the errors of `layout_for` and `CameraSet.open`.
     """
     return CameraSet.open(
         layout_for(options.layout, options.cameras),

@@ -1,9 +1,9 @@
-"""CameraSet: the clips of a layout, opened and aligned, with one table of all their moments."""
+"""CameraSet: opened and aligned clips of a layout, with one table of all their moments."""
 
-import itertools
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +29,14 @@ from headrace.video.stream_index import StreamIndex
 
 @dataclass(frozen=True, kw_only=True)
 class SlotCell:
-    """The content of one slot of a batch: a moment of a clip, or nothing."""
+    """Content of one slot of a batch: a moment of a clip, or nothing."""
 
     slot: int
-    """Counted over all ranks."""
+    """Slot number over all ranks."""
     clip: int
-    """Position in the set's clips; `EMPTY` where the slot has nothing left to read."""
+    """Position in `CameraSet.clips`; `EMPTY` for an empty slot."""
     row: int
-    """Row of the moment in the set's table of moments; `EMPTY` likewise."""
+    """Row in the set's table of moments; `EMPTY` for an empty slot."""
     is_first: bool
     """Whether a sequence starts here."""
     epoch: int = 0
@@ -49,18 +49,19 @@ class SlotCell:
 class CameraSet:
     """Clips whose cameras are aligned. Holds no open file.
 
-    `frame`, `is_own`, `seconds`, `index` and `moment_seconds` are one table of the moments of all
-    clips, in their order: M moments, C cameras, 26 bytes for each frame. A last row, which is row
-    -1 too, stands for an empty slot: no frame, no time.
+    `frame`, `is_own`, `seconds`, `index` and `moment_seconds` are the columns of one table: M
+    moments of all clips, in order, and C cameras, at 26 bytes per frame. An additional last row,
+    also row -1, is that of an empty slot: no frame, no time.
     """
 
     layout: CameraLayout
-    """All clips, also those that deliver nothing."""
+    """All clips, including those without a delivered moment."""
     clips: tuple[AlignedClip, ...]
     skipped: tuple[MediaError, ...]
-    """One error for each clip that is not among `clips`."""
+    """One error per clip that is not in `clips`."""
     moments_dropped: int
-    """Moments without a frame of every camera, over all clips, also those with no moment left."""
+    """Moments at which a camera has no frame, over all clips, including those without any moment
+    left."""
 
     @classmethod
     def open(
@@ -74,25 +75,27 @@ class CameraSet:
         rank: int = 0,
         ranks: int = 1,
     ) -> "CameraSet":
-        """Open every camera of every clip and align them; a file scanned before is not read.
+        """Open and align all cameras of all clips. A file scanned before is not read.
 
-        The first rank warns of clips that are left out.
+        The first rank warns of skipped clips.
 
         Args:
             layout: The clips.
-            alignment: None means frames of the same index, all of which must be there.
-            moments: The moments to deliver; None means all.
-            skip_bad: Leave out clips with a camera that cannot be opened, in place of raising. With
+            alignment: Assignment of frames to moments; None: frames of the same index, none
+                missing.
+            moments: Moments to deliver; None: all.
+            skip_bad: Skip clips with a camera that cannot be opened, instead of raising. With
                 on_missing="mask" the clip stays without that camera, unless it is the reference.
             index_store: Store of the indexes; None: the user's cache folder.
-            rank: This process among `ranks` that open the same files now, and share the work.
+            rank: Rank of this process among `ranks` that open the same files now and share the
+                work.
             ranks: Number of processes.
 
         Raises:
             ConfigError: the index file disagrees with the files, no clip is left, or `moments`
                 names a clip or moment that does not exist.
             OpenError, ScanError: a camera cannot be read, and `skip_bad` is false. With
-                on_missing="mask" a file may be missing, except that of the reference.
+                on_missing="mask" a file may be missing, except the reference.
             DecodeError: a camera has no frame for a moment, and `on_missing` is `raise`.
         """
         alignment = alignment or Alignment()
@@ -110,10 +113,10 @@ class CameraSet:
                 (skipped if skip_bad else errors).append(error)
                 continue
             dropped += aligned.dropped
-            if not len(aligned):
+            if len(aligned):
+                clips.append(aligned)
+            else:
                 skipped.append(_no_moment_error(aligned))
-                continue
-            clips.append(aligned)
         raise_all(errors, f"{len(chosen)} clips")
         if not clips:
             count = len(skipped)
@@ -147,12 +150,12 @@ class CameraSet:
 
     @property
     def num_lost(self) -> int:
-        """Number of clips that are left out and cameras that are masked."""
+        """Number of skipped clips and masked cameras."""
         return len(self.skipped) + len(self.lacking)
 
     @cached_property
     def clip_start(self) -> NDArray[np.int64]:
-        """int64 [clips + 1]: row of the first moment of each clip; the last entry is M."""
+        """int64 [clips + 1]: row of each clip's first moment; the last entry is M."""
         return np.cumsum([0, *map(len, self.clips)])
 
     @cached_property
@@ -182,12 +185,12 @@ class CameraSet:
 
     @staticmethod
     def _column(parts: Sequence[NDArray[Any]], nothing: object) -> NDArray[Any]:
-        """Join one array per clip, and append the row of an empty slot."""
+        """Concatenate one array per clip, and append the row of an empty slot."""
         return np.concatenate([*parts, np.full_like(parts[0][:1], nothing)])
 
     @cached_property
     def checksum(self) -> int:
-        """CRC-32 of the clips, the cameras and their frames."""
+        """CRC-32 of clips, cameras and frames."""
         clips = [(clip.number, clip.clip.name) for clip in self.clips]
         frames = b"".join(clip.frames.tobytes() for clip in self.clips)
         return zlib.crc32(frames, zlib.crc32(repr((self.cameras, clips)).encode()))
@@ -206,21 +209,21 @@ class CameraSet:
         if len(self.sizes) > 1:
             sizes = ", ".join(f"{height}x{width}" for height, width in sorted(self.sizes))
             raise ConfigError(
-                f"frames of one size are needed for one tensor, cameras have {sizes} "
+                f"frames of a batch must have one size, but cameras have {sizes} "
                 "(height x width); give a size, or ragged='pad' or 'list'"
             )
         return next(iter(self.sizes))
 
     def sequences(self, split: int) -> NDArray[np.int64]:
-        """Return int64 [sequences, 3]: (clip, first moment, end) of each clip's `split` parts.
+        """Return int64 [sequences, 3]: (clip, first moment, end) of the `split` parts of each clip.
 
-        Moments count from 0 in each clip.
+        Moments are counted from 0 in each clip.
         """
         check_integers(1, seq_split=split)
         parts = []
         for clip, aligned in enumerate(self.clips):
             edges = np.arange(split + 1) * len(aligned) // split
-            parts += [(clip, a, b) for a, b in itertools.pairwise(edges) if a < b]
+            parts += [(clip, start, end) for start, end in pairwise(edges) if start < end]
         return np.array(parts, np.int64)
 
     def cell_at(
@@ -232,7 +235,7 @@ class CameraSet:
         *,
         seed: int,
     ) -> SlotCell:
-        """Return the content of a slot in a step; `sequences` are those of `plan`."""
+        """Return the content of a slot in a step; `sequences` are what `plan` numbers."""
         sequence, offset = plan.at(slot, step)
         if sequence < 0:
             return SlotCell(slot=slot, clip=EMPTY, row=EMPTY, is_first=False)
@@ -256,14 +259,14 @@ def _capture_seconds(clip: AlignedClip) -> NDArray[np.float64]:
 
 
 def _no_moment_error(clip: AlignedClip) -> DecodeError:
-    """Return the reason that a clip without a moment is left out."""
+    """Return the error of a clip without a moment to deliver."""
     source = clip.indexes[0].source
     if not clip.dropped:
-        message = f"{source}: it has none of the chosen moments; check moments="
+        message = f"{source} has none of the chosen moments; check moments="
     else:
         message = (
             f"{source}: none of its {clip.dropped} moments has a frame of every camera; check the "
-            "clocks, or raise the tolerance"
+            "clocks, or raise tolerance_ms"
         )
     return DecodeError(message, source=str(source))
 
@@ -272,10 +275,10 @@ def _choose_clips(layout: CameraLayout, moments: object) -> list[tuple[int, Came
     """Return the clips that `moments` names, with their positions in the layout.
 
     Raises:
-        ConfigError: the value is no Moments, or names a clip that the layout does not have.
+        ConfigError: the value is not Moments, or names a clip that the layout does not have.
     """
     if not isinstance(moments, Moments | None):
-        raise ConfigError(f"moments must be of Moments, such as Moments.every(6), got {moments!r}")
+        raise ConfigError(f"moments must be Moments, such as Moments.every(6), got {moments!r}")
     names = None if moments is None else moments.clips
     layout.check_clips("moments", names)
     return [
@@ -293,7 +296,7 @@ def _open_clip(
     skip_bad: bool,
     open_one: OpenIndex,
 ) -> MatchedClip:
-    """Open the cameras of a clip. Cameras may be absent where `on_missing` masks them, all but one.
+    """Open the cameras of a clip. All but one may be missing if `on_missing` masks them.
 
     Raises:
         ConfigError: the index file disagrees with the files.
@@ -315,9 +318,9 @@ def _open_clip(
         raise errors[0]
     if not errors:
         opened = {name: index for name, index in zip(cameras, indexes, strict=True) if index}
-        error_of_length = check_length(clip, opened, open_one)
-        if error_of_length is not None:
-            raise error_of_length
+        length_error = check_length(clip, opened, open_one)
+        if length_error is not None:
+            raise length_error
     return MatchedClip.match(number, clip, cameras, indexes, alignment)
 
 

@@ -1,4 +1,4 @@
-"""CameraTimes: capture times of each camera's frames, from a file beside the videos."""
+"""CameraTimes: capture times of each camera's frames, from a separate file."""
 
 import json
 import math
@@ -24,16 +24,16 @@ _LONG_NAMES = {"seconds": "s", "milliseconds": "ms", "microseconds": "us", "nano
 _COLUMN_UNITS: Mapping[str, Any] = MappingProxyType(
     _LONG_NAMES | {f"timestamp_{unit}": unit for unit in PER_SECOND}
 )
-"""Column of times → its unit. The column `timestamp` has the unit that the caller gives."""
+"""Column of times → its unit. The unit of a column `timestamp` is an argument."""
 CLIP_COLUMNS = ("clip", "scene")
 _CAMERA_COLUMNS = ("camera", "channel")
 
 
 def column_named(headers: Iterable[str], names: tuple[str, ...], where: str) -> str:
-    """Return the one column that has one of the `names`.
+    """Return the only column with one of the `names`.
 
     Raises:
-        ConfigError: no column has, or several have.
+        ConfigError: there is none, or more than one.
     """
     columns = [*headers]
     matches = [name for name in names if name in columns]
@@ -49,35 +49,36 @@ def time_column(headers: Iterable[str], unit: TimeUnit | None, where: str) -> tu
     """Return the column of times among `headers`, and its unit.
 
     Raises:
-        ConfigError: there is no such column, or two; or the unit is unknown, or given twice.
+        ConfigError: there is no column of times, or more than one; or the unit is missing, or
+            contradicts the column's name.
     """
     columns = [*headers]
     matches = [name for name in columns if name == "timestamp" or name in _COLUMN_UNITS]
     if len(matches) != 1:
         raise ConfigError(
             f"{where} must have one column of times, called {', '.join(_COLUMN_UNITS)}, or "
-            f"timestamp with a unit given; it has "
+            f"timestamp with unit=; it has "
             f"{', '.join(matches) or ', '.join(map(str, columns))[:100]}"
         )
     column = matches[0]
     column_unit: TimeUnit | None = _COLUMN_UNITS.get(column, unit)
     if column_unit is None:
         raise ConfigError(
-            f"{where} has times in the column timestamp, whose unit is unknown; give unit=, one of "
+            f"{where} has times in the column timestamp, without a unit; give unit=, one of "
             f"{', '.join(PER_SECOND)}"
         )
     if unit not in (None, column_unit):
         raise ConfigError(
-            f"{where} has times in {column}, and unit={unit!r} was given; leave it out"
+            f"{where} has times in {column}, which contradicts unit={unit!r}; leave unit out"
         )
     return column, column_unit
 
 
 def parse_time(value: object, unit: TimeUnit, where: str) -> float:
-    """Return a written time in seconds: the nearest float64.
+    """Parse a time; return it in seconds, as the nearest float64.
 
     Raises:
-        ConfigError: the value, described by `where`, is no finite number.
+        ConfigError: the value, described by `where`, is not a finite number.
     """
     try:
         if isinstance(value, str):
@@ -94,10 +95,10 @@ def parse_time(value: object, unit: TimeUnit, where: str) -> float:
 
 
 def parse_frame_number(value: Any, where: str) -> int:
-    """Return a written frame number.
+    """Parse a frame number.
 
     Raises:
-        ConfigError: the value, of the row `where`, is no integer >= 0.
+        ConfigError: the value, of the row `where`, is not an integer >= 0.
     """
     try:
         number = int(float(value))
@@ -109,10 +110,10 @@ def parse_frame_number(value: Any, where: str) -> int:
 
 
 def name_in(row: Mapping[str, Any], column: str, where: str) -> str:
-    """Return the name that a row has in a column, without blanks around it.
+    """Return the name in a column of a row, without surrounding blanks.
 
     Raises:
-        ConfigError: it is empty.
+        ConfigError: the value is missing.
     """
     if is_missing(row.get(column)):
         raise ConfigError(f"{where} has no {column}; fill it in, or remove the row")
@@ -120,6 +121,7 @@ def name_in(row: Mapping[str, Any], column: str, where: str) -> str:
 
 
 _MAX_BYTES = 1 << 28
+"""Max bytes of a JSON file."""
 _EXAMPLE = '{"clip": {"camera": [0.0, 0.083, ...]}}'
 
 Kind = Literal["camera", "clock"]
@@ -129,32 +131,32 @@ Kind = Literal["camera", "clock"]
 class CameraTimes:
     """Capture times that replace those of the videos: `Alignment(times=CameraTimes.read(path))`.
 
-    A video written at a constant rate does not have the capture times of its frames. A separate
-    file has them by clip, for each camera and for other clocks. Another clock, such as a lidar's,
-    can be the reference.
+    A video written at a constant rate loses the capture times of its frames. A separate file has
+    them by clip, for each camera and for other clocks. Another clock, such as a lidar's, can be the
+    reference.
     """
 
     seconds: Mapping[str, Mapping[str, NDArray[np.float64]]] = field(repr=False)
-    """Clip → camera or clock → float64 [frames], on one clock, finite, never decreasing."""
+    """Clip → camera or clock → float64 [frames], finite, never decreasing."""
     name: str = "the times"
     """Name in messages: the path of the file."""
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, unit: TimeUnit | None = None) -> "CameraTimes":
-        """Read the times of a file. Reads all of it; float64 keeps microseconds since 1970.
+        """Read the times in a file. Reads all of it; float64 is exact to microseconds since 1970.
 
-        JSON (`.json`): `{clip: {camera: [time of each frame]}}`, by default in seconds.
+        JSON (`.json`): `{clip: {camera: [time of each frame]}}`, in seconds by default.
         CSV, .tsv, JSON lines and Parquet: one row per frame, with the columns clip (or scene),
-        camera (or channel) and one of time: seconds, milliseconds, microseconds, nanoseconds,
+        camera (or channel) and one of times: seconds, milliseconds, microseconds, nanoseconds,
         timestamp_s, _ms, _us, _ns, or timestamp with `unit`. A column frame holds the frame's
-        number from 0; without it, rows are in the order of frames. Other columns are ignored.
+        number, from 0; without it, rows are in the order of frames. Other columns are ignored.
 
         Args:
             path: Path of the file.
-            unit: Unit of the times: `s`, `ms`, `us` or `ns`, where no column names it.
+            unit: Unit of the times, `s`, `ms`, `us` or `ns`, if the column's name does not tell it.
 
         Raises:
-            ConfigError: the file cannot be read, or holds no valid times; names clip, camera and
+            ConfigError: the file cannot be read, or holds invalid times; names clip, camera and
                 frame.
             BackendError: the file is Parquet, and pyarrow is not installed.
         """
@@ -171,17 +173,17 @@ class CameraTimes:
         name: str = "the times",
         unit: TimeUnit = "s",
     ) -> "CameraTimes":
-        """Return times given as clip → camera or clock → time of each frame.
+        """Return the times of a dict: clip → camera or clock → time of each frame.
 
         Raises:
-            ConfigError: a time is no finite number, times decrease, or the nesting is wrong.
+            ConfigError: a time is not a finite number, times decrease, or the nesting is wrong.
         """
         _check_unit(unit)
         is_nested = isinstance(clips, Mapping) and all(
             isinstance(cameras, Mapping) for cameras in clips.values()
         )
         if not is_nested or not clips:
-            raise ConfigError(f"{name} must read like {_EXAMPLE}, got {clips!r:.60}")
+            raise ConfigError(f"{name} must be like {_EXAMPLE}, got {clips!r:.60}")
         return cls(
             seconds={
                 str(clip): {
@@ -194,17 +196,16 @@ class CameraTimes:
         )
 
     def of_frames(self, clip: str, camera: str, count: int) -> NDArray[np.float64]:
-        """Return the capture time of each of a camera's `count` frames: float64 [count], seconds.
+        """Return the capture times of a camera's `count` frames: float64 [count], seconds.
 
         Raises:
-            ConfigError: the camera has no times, or another number of them.
+            ConfigError: the camera has no times, or their number is not `count`.
         """
         times = self.of_clock(clip, camera, "camera")
         if len(times) != count:
             raise ConfigError(
                 f"{self.name} has {len(times)} times for {camera} of clip {clip!r}, which has "
-                f"{count} frames; each frame needs one: write the times of the frames in the "
-                "video, or make the video anew"
+                f"{count} frames; give one time per frame of the video"
             )
         return times
 
@@ -241,14 +242,14 @@ def _parse_times(times: Any, unit: TimeUnit, where: str) -> NDArray[np.float64]:
     if isinstance(times, np.ndarray):
         times = times.tolist()
     if not isinstance(times, list | tuple) or not times:
-        raise ConfigError(f"the times of {where} must be a list of numbers, not empty")
+        raise ConfigError(f"the times of {where} must be a non-empty list of numbers")
     seconds = np.array([parse_time(time, unit, f"a time of {where}") for time in times])
     decreases = np.flatnonzero(np.diff(seconds) < 0)
     if len(decreases):
         frame = int(decreases[0]) + 1
         raise ConfigError(
             f"the times of {where} decrease at frame {frame}, from {seconds[frame - 1]!s} to "
-            f"{seconds[frame]!s} s; frames must be in the order in which they were taken"
+            f"{seconds[frame]!s} s; frames must be in the order of their capture"
         )
     seconds.flags.writeable = False
     return seconds
@@ -268,7 +269,7 @@ def _read_json(path: Path) -> Any:
         raise ConfigError(f"cannot read the times {path}: {reason}; give a file") from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(
-            f"{path} must read like {_EXAMPLE}; it is no JSON: {str(error)[:100]}"
+            f"{path} is not JSON: {str(error)[:100]}; it must be like {_EXAMPLE}"
         ) from error
 
 
@@ -276,7 +277,7 @@ def _read_table(path: Path, unit: TimeUnit | None) -> dict[str, dict[str, list[f
     """Return clip → camera → seconds in the order of frames."""
     rows, places = read_rows(path, "table of times")
     if not rows:
-        raise ConfigError(f"{path} holds no row; give one for each frame")
+        raise ConfigError(f"{path} has no rows; give one for each frame")
     headers = list(dict.fromkeys(header for row in rows for header in row))
     clip_column = column_named(headers, CLIP_COLUMNS, str(path))
     camera_column = column_named(headers, _CAMERA_COLUMNS, str(path))
@@ -304,10 +305,8 @@ def _sort_frames(frames: list[tuple[int, float]], where: str) -> list[float]:
     frames.sort(key=lambda pair: pair[0])
     for number, (frame, _) in enumerate(frames):
         if frame != number:
-            problem = "is there twice" if frame < number else f"follows, and {number} is missing"
-            raise ConfigError(
-                f"{where}: frame {frame} {problem}; each frame needs one time, counted from 0"
-            )
+            problem = f"frame {frame} twice" if frame < number else f"no frame {number}"
+            raise ConfigError(f"{where} has {problem}; give each frame, from 0, one time")
     return [seconds for _, seconds in frames]
 
 

@@ -1,4 +1,4 @@
-"""CameraView and CameraViews: resize, crop and augmentation of each camera's frames."""
+"""CameraView and CameraViews: resize, crop and augmentation of camera frames."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +18,10 @@ from headrace.video.frame_format import Crop, Fit, FrameFormat, Interpolation, L
 from headrace.video.timebase import exact_number
 
 Anchor = Literal["center", "bottom", "top"]
-"""Vertical position of a crop given by its size; horizontally it is always centered."""
+"""Vertical position of a crop given by its size; horizontally it is centered."""
 
 _MAX_SIDE = 1 << 14
-"""Pixels of a resized frame's longer side, at most."""
+"""Max pixels of a resized frame's longer side."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,19 +30,18 @@ class CameraView:
 
         CameraView(resize=0.44, crop=(256, 704), anchor="bottom")
 
-    resizes 900x1600 to 396x704 and keeps the lower 256 rows, as StreamPETR and BEVDet do. Pixels
-    equal those of the full resized frame, so a crop costs as much as the full frame.
+    resizes 900x1600 to 396x704 and keeps the lower 256 rows, as StreamPETR and BEVDet do. The crop
+    has the pixels of the full resized frame, and costs as much.
 
     Raises:
         ConfigError: resize, crop or anchor is invalid.
     """
 
     resize: float | tuple[int | None, int | None] | None = None
-    """A factor, exact as written (0.44 is 11/25); or (height, width), where None keeps the aspect
-    ratio. Sides are rounded down. None keeps the size."""
+    """A factor, exact as written (0.44 is 11/25), or (height, width), one of which may be None to
+    keep the aspect ratio. Sides are rounded down. None: no resize."""
     crop: Crop | tuple[int, int] | None = None
-    """A `Crop` of the resized frame, or a (height, width) placed by `anchor`; None keeps the full
-    frame."""
+    """A `Crop` of the resized frame, or a (height, width) placed by `anchor`; None: no crop."""
     anchor: Anchor = "center"
     """Vertical position of a crop given by its size; horizontally it is centered."""
 
@@ -52,12 +51,11 @@ class CameraView:
         if isinstance(self.crop, Crop) or self.crop is None:
             if self.anchor != "center":
                 raise ConfigError(
-                    f"anchor={self.anchor!r} places a crop given by its size, got "
-                    f"crop={self.crop}; give crop=(height, width)"
+                    f"anchor={self.anchor!r} needs crop=(height, width), got crop={self.crop}"
                 )
         elif not (_is_pair(self.crop) and all(_is_side(side) for side in self.crop)):
             raise ConfigError(
-                "crop must be a Crop(top=, left=, height=, width=), or (height, width), both "
+                "crop must be a Crop(top=, left=, height=, width=) or (height, width), both "
                 f"integers >= 1, got {self.crop!r}"
             )
 
@@ -66,14 +64,17 @@ class CameraView:
             sides = [side for side in self.resize if side is not None]
             if not _is_pair(self.resize) or not sides or not all(map(_is_side, sides)):
                 raise ConfigError(
-                    "resize must be a factor, or (height, width), integers >= 1 of which one may "
+                    "resize must be a factor or (height, width), integers >= 1 of which one may "
                     f"be None, got {self.resize!r}"
                 )
         elif self.resize is not None and exact_number("resize", self.resize) <= 0:
             raise ConfigError(f"resize must be above 0, got {self.resize!r}")
 
     def resized(self, upright: tuple[int, int]) -> tuple[int, int]:
-        """Return the (height, width) after the resize of a frame of an upright (height, width).
+        """Return the (height, width) of a frame after the resize.
+
+        Args:
+            upright: (height, width) of the upright frame.
 
         Raises:
             ConfigError: a side is not from 1 to 16384.
@@ -81,8 +82,8 @@ class CameraView:
         height, width = self._resized(upright)
         if not all(1 <= side <= _MAX_SIDE for side in (height, width)):
             raise ConfigError(
-                f"resize={self.resize} makes {height}x{width} (height x width) of a frame of "
-                f"{upright[0]}x{upright[1]}; sides must be from 1 to {_MAX_SIDE}"
+                f"resize={self.resize} of a frame of {upright[0]}x{upright[1]} (height x width) "
+                f"is {height}x{width}; sides must be from 1 to {_MAX_SIDE}"
             )
         return height, width
 
@@ -102,10 +103,13 @@ class CameraView:
         return int(height), int(width)
 
     def size(self, upright: tuple[int, int]) -> tuple[int, int]:
-        """Return the output (height, width) for a frame of an upright (height, width).
+        """Return the output (height, width) of a frame.
+
+        Args:
+            upright: (height, width) of the upright frame.
 
         Raises:
-            ConfigError: the crop does not lie inside the resized frame.
+            ConfigError: the crop is not inside the resized frame.
         """
         height, width = self.resized(upright)
         if self.crop is None:
@@ -119,22 +123,22 @@ class CameraView:
         if top + crop_height > height or left + crop_width > width:
             corner = f" at {top}, {left}" if top or left else ""
             raise ConfigError(
-                f"a crop of {crop_height}x{crop_width}{corner} reaches beyond a frame of "
-                f"{upright[0]}x{upright[1]} resized to {height}x{width} (height x width); resize "
-                "it to more, or crop less"
+                f"a crop of {crop_height}x{crop_width}{corner} is not inside a frame of "
+                f"{upright[0]}x{upright[1]} resized to {height}x{width} (height x width); choose a "
+                "larger resize or a smaller crop"
             )
         return crop_height, crop_width
 
     def fitting(
         self, upright: tuple[int, int], *, scale: float = 1.0, across: float | None = None
     ) -> ResizeFit:
-        """Return the position of the resized frame in the output, whose size `size` returns.
+        """Return the position of the resized frame in the output.
 
         Args:
-            upright: (height, width) of the frame.
+            upright: (height, width) of the upright frame.
             scale: Further resize factor; uncovered pixels are black.
-            across: In [0, 1): position of the crop between the left and the right side of the
-                frame; None keeps that of `crop` and `anchor`.
+            across: Horizontal position of the crop in [0, 1), from left to right; None: by `crop`
+                and `anchor`.
         """
         size, full = self.size(upright), self.resized(upright)
         height, width = (max(1, int(side * scale)) for side in full) if scale != 1.0 else full
@@ -159,21 +163,21 @@ def _is_side(side: object) -> bool:
 
 
 _MAX_GEOMETRIES = 4096
-"""Geometries remembered by `CameraViews`, some 500 bytes each."""
+"""Max geometries cached by `CameraViews`, about 500 bytes each."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CameraViews:
-    """The views of a camera set with its augmentation: a `FrameGeometry` per camera and draw.
+    """Views and augmentation of a camera set: a `FrameGeometry` per camera and draw.
 
-    Thread-safe: it remembers nothing but results that follow from their arguments.
+    Thread-safe: its cache only holds results of pure functions.
     """
 
     cameras: CameraSet
     plain: FrameFormat
     """Format of frames without a view."""
     views: tuple[CameraView, ...] | None
-    """One per camera."""
+    """One per camera; None: no views."""
     augment: ClipAugment | None
     _geometries: dict[tuple[int, int, AugmentParams], FrameGeometry] = field(default_factory=dict)
 
@@ -192,8 +196,8 @@ class CameraViews:
         """Return the views of a set; frames without a view are decoded to `layout`.
 
         Raises:
-            ConfigError: `view` names other cameras, or a crop does not lie inside a frame; names
-                its file.
+            ConfigError: `view` names other cameras, or a crop is not inside a frame; names the
+                file.
         """
         views = cls(
             cameras=cameras,
@@ -211,10 +215,10 @@ class CameraViews:
 
     @cached_property
     def sizes(self) -> frozenset[tuple[int, int]]:
-        """Each output (height, width).
+        """All output (height, width).
 
         Raises:
-            ConfigError: a crop does not lie inside a frame; names its file.
+            ConfigError: a crop is not inside a frame; names the file.
         """
         sizes = set[tuple[int, int]]()
         for clip, aligned in enumerate(self.cameras.clips):
@@ -234,7 +238,7 @@ class CameraViews:
 
     @property
     def max_size(self) -> tuple[int, int]:
-        """The (height, width) that holds each output frame."""
+        """Max output height, and max output width."""
         height, width = np.max([*self.sizes], axis=0).tolist()
         return height, width
 
@@ -242,7 +246,7 @@ class CameraViews:
         """Return the output (height, width) of all cameras.
 
         Args:
-            fix: End of the message where they differ.
+            fix: End of the error message.
 
         Raises:
             ConfigError: they differ.
@@ -252,15 +256,15 @@ class CameraViews:
         if len(self.sizes) > 1:
             sizes = ", ".join(f"{height}x{width}" for height, width in sorted(self.sizes))
             raise ConfigError(
-                f"frames of one size are needed for one tensor, views make {sizes} (height x "
-                f"width) of cameras; crop all to one size{fix}"
+                f"frames of a batch must have one size, but views make {sizes} (height x width); "
+                f"crop all cameras to one size{fix}"
             )
         return self.max_size
 
     def geometry(
         self, clip: int, camera: int, params: AugmentParams | None = None
     ) -> FrameGeometry:
-        """Return the geometry of a camera of a clip with drawn parameters; None: without any."""
+        """Return the geometry of a camera of a clip; `params` None: without augmentation."""
         key = clip, camera, params or AugmentParams()
         geometry = self._geometries.get(key)
         if geometry is None:
@@ -279,7 +283,7 @@ class CameraViews:
         return FrameGeometry.of(shape, upright, params)
 
     def slot_geometry(self, cell: SlotCell, camera: int) -> FrameGeometry:
-        """Return the geometry of a camera in the pass of a clip that a slot shows."""
+        """Return the geometry of a camera for the clip and pass of a slot."""
         if self.augment is None:
             return self.geometry(cell.clip, camera)
         number = self.cameras.clips[cell.clip].number
@@ -287,7 +291,7 @@ class CameraViews:
         return self.geometry(cell.clip, camera, params)
 
     def matrices(self, cells: Sequence[SlotCell]) -> NDArray[np.float64]:
-        """Return float64 [N, C, 3, 3]: `CameraBatch.image_matrix` of N cells."""
+        """Return `CameraBatch.image_matrix` of N cells, float64 [N, C, 3, 3]."""
         cameras = range(len(self.cameras.cameras))
         return np.array(
             [
@@ -302,10 +306,10 @@ class CameraViews:
 
 _FIT_AS_VIEW = {
     "stretch": ": CameraView(resize=(height, width)) does the same as size=",
-    "cover": ": CameraView(resize=(None, width), crop=(height, width)) cuts what reaches beyond",
-    "contain": ", or view=: no view adds black borders",
+    "cover": ": CameraView(resize=(None, width), crop=(height, width)) crops the excess",
+    "contain": ", or leave out view=: no view adds black borders",
 }
-"""The view that does the same as a fit."""
+"""Fit → advice about the equivalent view."""
 
 
 def check_views(view: object, augment: object, *, size: object, fit: object) -> None:
@@ -336,7 +340,7 @@ def check_views(view: object, augment: object, *, size: object, fit: object) -> 
 
 
 def _check_only_view(size: object, fit: object) -> None:
-    """Refuse a size or a fit beside a view: ConfigError."""
+    """Raise ConfigError if a size or a fit is given in addition to a view."""
     given = [f"size={size}"] if size is not None else []
     if fit != "stretch":
         given.append(f"fit={fit!r}")
@@ -355,7 +359,7 @@ def _view_per_camera(
         return (view,) * len(cameras)
     if set(view) != set(cameras):
         raise ConfigError(
-            f"view needs a CameraView for each of {', '.join(cameras)}, got some for "
+            f"view must have a CameraView for each of {', '.join(cameras)}, got one for "
             f"{', '.join(map(str, view))}"
         )
     return tuple(view[camera] for camera in cameras)

@@ -1,4 +1,4 @@
-"""Checks of the files of a camera layout, each finding with its fix."""
+"""Checks of the files of a camera layout; each problem is reported with its fix."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -22,14 +22,14 @@ def camera_problems(
 ) -> Iterator[str]:
     """Yield one line for each problem with the files of a layout, with its fix.
 
-    Problems are: cameras that are missing or cannot be opened, frames that do not fit those of the
-    reference, clips of another length than in the index file, and folders without a readable
+    Problems are: cameras that are missing or cannot be opened, cameras whose frames do not match
+    the reference's, clips whose length differs from the index file, and folders without a readable
     camera. Decodes nothing; a file scanned before is not read.
 
     Args:
         layout: The expected clips and cameras.
-        alignment: Which frames belong to one moment; its `on_missing` is ignored. None means
-            frames of the same index. By time, cameras may have different frame rates.
+        alignment: Assignment of frames to moments, without its `on_missing`. None: frames of the
+            same index. Aligned by time, cameras may have different frame rates.
         index_store: Store of the indexes; None: the user's cache folder.
         on_progress: Called after each clip with the number of finished clips.
 
@@ -52,7 +52,7 @@ def describe_unread(file: Path, error: MediaError, *, is_needed: bool) -> str:
     Args:
         file: Its expected path.
         error: The reason.
-        is_needed: Whether it is the reference, without which no moment is known.
+        is_needed: Whether it is the reference, without which a clip has no moments.
     """
     policy = "on_error='mask', which leaves out the clip"
     if not file.exists():
@@ -66,12 +66,12 @@ def describe_unread(file: Path, error: MediaError, *, is_needed: bool) -> str:
 def check_length(
     clip: CameraClip, indexes: Mapping[str, StreamIndex], open_one: OpenIndex
 ) -> ConfigError | None:
-    """Return an error if no camera of a clip has the number of frames of the index file.
+    """Return an error if no camera of a clip has the number of frames in the index file.
 
     Args:
-        clip: The clip as the index file has it.
-        indexes: By name of the camera: the cameras that are read.
-        open_one: Opens the other cameras of the clip, which may be the one that was counted.
+        clip: The clip in the index file.
+        indexes: Camera name → its index, for the cameras that are read.
+        open_one: Opens the other cameras, one of which the index file may have counted.
     """
     if any(len(index) == clip.num_frames for index in indexes.values()):
         return None
@@ -79,7 +79,7 @@ def check_length(
         try:
             if len(open_one(clip.source(camera))) == clip.num_frames:
                 return None
-        except MediaError:  # this camera is not read
+        except MediaError:  # not one of the cameras to read
             continue
     first = next(iter(indexes.values()))
     return ConfigError(
@@ -109,9 +109,9 @@ def _clip_problems(
             yield f"{clip.folder} is not in the index: none of its cameras can be read"
         return
     if len(opened) == len(cameras):
-        error_of_length = check_length(clip, opened, open_one)
-        if error_of_length is not None:
-            yield str(error_of_length)
+        length_error = check_length(clip, opened, open_one)
+        if length_error is not None:
+            yield str(length_error)
     if alignment.reference not in cameras or alignment.reference in opened:
         indexes = [opened.get(camera) for camera in cameras]
         matched = MatchedClip.match(number, clip, cameras, indexes, alignment)

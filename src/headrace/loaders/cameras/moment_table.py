@@ -1,4 +1,4 @@
-"""MomentTable: metadata rows of a table, joined to moments by frame number or time."""
+"""MomentTable: rows of a metadata table, joined to moments by frame number or time."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,29 +28,28 @@ from headrace.units import check_numbers
 
 @dataclass(frozen=True, kw_only=True)
 class ClipMoment:
-    """The moment whose metadata is requested."""
+    """Moment whose metadata is requested."""
 
     number: int
-    """Number of the reference's frame; `index` of a batch."""
+    """Number of its frame of the reference; `index` in a batch."""
     seconds: float
     """Time of the moment on the common clock."""
     frames: Mapping[str, int]
-    """Camera → number of its frame, in the order of the batch. Cameras without a frame are not
-    in it."""
+    """Camera → number of its frame, in the order of the batch, without cameras that have none."""
     cameras: tuple[str, ...]
     """All cameras, in the order of the batch."""
 
 
 MetadataOf = Callable[[str, ClipMoment], Mapping[str, Any]]
 """Function of (clip name, moment) that returns the moment's metadata, such as a `MomentTable` or
-`NuScenes.metadata`. Called in the worker that decodes, or in the thread that takes batches."""
+`NuScenes.metadata`. Called in a DataLoader's worker, or in a loader's iterating thread."""
 
 
 class MomentMetadata(dict[str, Any]):
     """Metadata of one moment by name. A stock DataLoader collates it to a list, not to tensors.
 
-    The default collate of a dict would stack each entry, and fail where empty slots or moments
-    without metadata lack it.
+    The default collate of a dict would stack each entry, and fail for empty slots and moments
+    without metadata, which lack entries.
     """
 
 
@@ -60,15 +59,15 @@ def _collate_to_list(
     return list(batch)
 
 
-# The registry for custom types: torch.utils.data.default_collate, "Option 2".
+# Registration of a custom type: torch.utils.data.default_collate, "Option 2".
 default_collate_fn_map[MomentMetadata] = _collate_to_list
 
 
 def call_metadata(metadata: MetadataOf, cameras: CameraSet, clip: int, row: int) -> MomentMetadata:
-    """Return the metadata of a row of the set's moments, which is of a clip; row -1 has none.
+    """Return the metadata of a moment: a row of the set's table, in a clip. Row -1 has none.
 
     Raises:
-        ConfigError: `metadata` failed, or returned no mapping; names clip and moment.
+        ConfigError: `metadata` fails, or does not return a mapping; names clip and moment.
     """
     if row < 0:
         return MomentMetadata()
@@ -85,9 +84,9 @@ def call_metadata(metadata: MetadataOf, cameras: CameraSet, clip: int, row: int)
         result = metadata(name, moment)
     except HeadraceError:
         raise
-    except Exception as error:  # StopIteration, for one, would end the epoch silently.
+    except Exception as error:  # A StopIteration would end the epoch silently.
         raise ConfigError(
-            f"{where} failed: {in_words(error)}; it is called with the name of a clip, and a "
+            f"{where} failed: {in_words(error)}; its arguments are the name of a clip, and a "
             "moment with number, seconds and frames"
         ) from error
     if not isinstance(result, Mapping):
@@ -101,8 +100,8 @@ def check_metadata(metadata: object) -> None:
     """Raise ConfigError if `metadata` is neither None nor callable."""
     if metadata is not None and not callable(metadata):
         raise ConfigError(
-            "metadata must be a function of (clip name, moment), or a MomentTable, got "
-            f"{type(metadata).__name__}; for a file there is MomentTable.read(path)"
+            "metadata must be a function of (clip name, moment) or a MomentTable, got "
+            f"{type(metadata).__name__}; for a file use MomentTable.read(path)"
         )
 
 
@@ -114,8 +113,8 @@ _SLACK_SECONDS = 1e-6
 class MomentTable:
     """Metadata from a table: `CameraLoader(..., metadata=MomentTable.read("poses.csv"))`.
 
-    The metadata of a moment is a dict of the other columns of its row, as numbers where a column
-    holds nothing else; {} for a moment without a row, as between key frames.
+    The metadata of a moment is a dict of the other columns of its row; a column that holds only
+    numbers is numeric. {} for a moment without a row, such as between key frames.
     """
 
     rows: Mapping[str, tuple[NDArray[np.float64], tuple[Mapping[str, Any], ...]]]
@@ -123,7 +122,7 @@ class MomentTable:
     by_time: bool
     """Whether rows are joined by time, not by the moment's number."""
     tolerance_ms: float
-    """Largest distance of a row from its moment in time, in milliseconds."""
+    """Max distance of a row's time from its moment, in milliseconds."""
     name: str
     """Name in messages: the path of the file."""
 
@@ -139,13 +138,13 @@ class MomentTable:
 
         Args:
             path: Path of the file. Its columns are clip (or scene), and frame, the moment's number
-                as `index` of a batch; or, without it, a time: seconds, timestamp_us, ... as for
+                (`index` in a batch); or, without frame, a time: seconds, timestamp_us, ... as for
                 `CameraTimes.read`.
             unit: Unit of a column called timestamp.
-            tolerance_ms: Largest distance of a row's time from the moment; the nearest row counts.
+            tolerance_ms: Max distance of a row's time from the moment; the nearest row is used.
 
         Raises:
-            ConfigError: the file cannot be read, lacks a column, or has two rows for a moment.
+            ConfigError: the file cannot be read, lacks a column, or has two rows for one moment.
             BackendError: the file is Parquet, and pyarrow is not installed.
         """
         rows, places = read_rows(named_path(path, "a table of moments"), "table of moments")
@@ -160,7 +159,7 @@ class MomentTable:
         tolerance_ms: float = 1.0,
         name: str = "the table of moments",
     ) -> "MomentTable":
-        """Return the table of rows given as dicts; arguments and errors as for `read`."""
+        """Return a table of rows that are dicts; arguments and errors as for `read`."""
         table = table_of(rows, name)
         return cls._join(table, RowPlaces.of_rows(len(table), name), unit, tolerance_ms)
 
@@ -198,7 +197,7 @@ class MomentTable:
         )
 
     def __call__(self, clip: str, moment: ClipMoment) -> Mapping[str, Any]:
-        """Return the row of a moment; {} where it has none.
+        """Return the row of a moment; {}: it has none.
 
         Raises:
             ConfigError: the table has no row of the clip.
@@ -221,8 +220,8 @@ def _sort_rows(
     for (before, first), (after, second) in pairwise(keys):
         if before == after:
             raise ConfigError(
-                f"{places.where(first)} and {places.where(second)} are of one moment of a clip; "
-                "make them one row, or give metadata= a function"
+                f"{places.where(first)} and {places.where(second)} are of the same moment of a "
+                "clip; merge the rows, or use a function as metadata="
             )
     rows = tuple({name: values[number] for name, values in columns.items()} for _, number in keys)
     return np.array([key for key, _ in keys], np.float64), rows
@@ -231,7 +230,7 @@ def _sort_rows(
 def _column_values(
     name: str, rows: Sequence[Mapping[str, Any]], places: RowPlaces
 ) -> Sequence[Any]:
-    """Return the values of a column, as numbers where a text file holds nothing else in it."""
+    """Return the values of a column; texts that are all numbers become numbers."""
     values = [row.get(name) for row in rows]
     if all(value is None or isinstance(value, str) for value in values):
         column: list[Any] = column_of(name, values, places).tolist()

@@ -1,4 +1,4 @@
-"""NuScenes: a set in nuScenes' format as clips, times and metadata."""
+"""NuScenes: a dataset in nuScenes' format as clips, times and metadata."""
 
 import os
 from collections.abc import Iterable
@@ -28,15 +28,15 @@ _FRAME_RATE = 12
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NuScenes:
-    """Scenes of nuScenes for loaders of cameras.
+    """Scenes of nuScenes for camera loaders.
 
         nuscenes = NuScenes.read("/data/nuscenes", "v1.0-mini")
         layout = nuscenes.link_pictures("links")
         alignment = Alignment(sync="nearest", times=nuscenes.times)
         with CameraLoader(layout, alignment=alignment, metadata=nuscenes.metadata) as loader: ...
 
-    A clip is a scene, with the scene's name. Frame k of a camera is its k-th frame in the scene, in
-    the order of time, key frames and sweeps together. Videos made of a scene must hold just these
+    A clip is a scene, and has its name. Frame k of a camera is its k-th frame in the scene, in the
+    order of time, key frames and sweeps together. A video made from a scene must have exactly these
     frames.
     """
 
@@ -48,13 +48,13 @@ class NuScenes:
     def read(cls, folder: str | os.PathLike[str], version: str = "v1.0-mini") -> "NuScenes":
         """Read the tables in `folder/version`; opens no image.
 
-        The mini set takes a second. The full set needs some 10 GB of memory, as with nuScenes'
+        The mini set takes a second. The full set needs about 10 GB of memory, like nuScenes'
         development kit.
 
         Raises:
             ConfigError: a table is missing, cannot be read, or contradicts another one.
         """
-        path = named_path(folder, "a set in the form of nuScenes")
+        path = named_path(folder, "a dataset in nuScenes' format")
         return cls(folder=path, tables=read_tables(path, version))
 
     @property
@@ -85,8 +85,8 @@ class NuScenes:
     def key_frames(self, sensor: str, scenes: Iterable[str] | None = None) -> dict[str, list[int]]:
         """Return scene → the key frames of a camera or lidar, as frame numbers.
 
-        They come at 2 Hz and have boxes. `Moments.frames(key_frames("CAM_FRONT"))` selects them
-        where CAM_FRONT is the reference.
+        Key frames have boxes, and come at 2 Hz. `Moments.frames(key_frames("CAM_FRONT"))` selects
+        them if CAM_FRONT is the reference.
 
         Args:
             sensor: Channel of the sensor.
@@ -97,7 +97,7 @@ class NuScenes:
         """
         channels = sorted({name for scene in self.tables.frames.values() for name in scene})
         if sensor not in channels:
-            raise ConfigError(f"there is no sensor {sensor}; there is {', '.join(channels)}")
+            raise ConfigError(f"there is no sensor {sensor}; choose one of {', '.join(channels)}")
         return {
             scene: [number for number, frame in enumerate(frames) if frame["is_key_frame"]]
             for scene in self._check_scenes(scenes)
@@ -109,9 +109,9 @@ class NuScenes:
     ) -> CameraLayout:
         """Write links to the images, `<scene>/<camera>/00000.jpg`, and return their layout.
 
-        nuScenes keeps images of all scenes in one folder, key frames apart from sweeps. Links
-        arrange them as loaders read them, without a copy. Existing links are kept. The mini set has
-        14,000 images, and takes about a second.
+        nuScenes keeps the images of all scenes in one folder, and key frames and sweeps in separate
+        folders. Links arrange them as loaders read them, without a copy. Existing links are kept.
+        The mini set has 14,000 images, and takes about a second.
 
         Args:
             folder: Folder of the links; created if needed.
@@ -142,13 +142,13 @@ class NuScenes:
         """Return calibration, poses and boxes of a moment, cameras in the order of the batch.
 
         - `intrinsics` float64 [C, 3, 3], `sensor_to_ego` and `ego_to_global` float64 [C, 4, 4]: NaN
-          where a camera has no frame; the car's pose is that at the time of each frame.
+          where a camera has no frame. The ego pose is the one at the time of each frame.
         - `filename`, a list of C; "" where a camera has no frame.
-        - `sample_token` and `annotations` of the moment's key frame; "" and [] without one. An
-          annotation is a row of `sample_annotation` with its `category`.
+        - `sample_token` and `annotations` of the moment's key frame; "" and [] without a key frame.
+          An annotation is a row of `sample_annotation` with its `category`.
 
         Raises:
-            ConfigError: the scene does not exist, or has fewer frames than the moment shows.
+            ConfigError: the scene does not exist, or has fewer frames than its video.
         """
         if clip not in self.tables.frames:
             raise ConfigError(
@@ -178,29 +178,29 @@ class NuScenes:
 
     def _check_scenes(self, scenes: Iterable[str] | None) -> tuple[str, ...]:
         if isinstance(scenes, str):
-            raise ConfigError(f"scenes must be a list of names, such as [{scenes!r}], got a text")
+            raise ConfigError(f"scenes must be a list of names, got a string; use [{scenes!r}]")
         names = self.scenes if scenes is None else tuple(map(str, scenes))
         unknown = [name for name in names if name not in self.tables.frames]
         if unknown or not names:
             raise ConfigError(
-                f"scenes must be a list of scenes of the set, {', '.join(self.scenes[:6])} "
-                f"({len(self.scenes)} in all); got {', '.join(unknown) or 'none'}"
+                f"scenes must be names of the {len(self.scenes)} scenes of the dataset, such as "
+                f"{', '.join(self.scenes[:6])}; got {', '.join(unknown) or 'none'}"
             )
         return names
 
     def _frame(self, clip: str, camera: str, moment: ClipMoment) -> Row | None:
-        """Return the row of the frame that a moment shows of a camera."""
+        """Return the row of a camera's frame at a moment; None: it has none."""
         number, frames = moment.frames.get(camera), self.tables.frames[clip].get(camera, ())
         if number is not None and number >= len(frames):
             raise ConfigError(
-                f"nuScenes' tables have {len(frames)} frames of {camera} in {clip!r}, and its "
-                f"video has frame {number}; make videos of just the frames that the tables list"
+                f"nuScenes' tables have {len(frames)} frames of {camera} in {clip!r}, but its "
+                f"video has a frame {number}; make videos of exactly the frames in the tables"
             )
         return None if number is None else frames[number]
 
 
 def _pose_matrix(row: Row) -> NDArray[np.float64]:
-    """Return float64 [4, 4] of a row with rotation (quaternion w, x, y, z) and translation."""
+    """Return the pose, float64 [4, 4], of a row with rotation (quaternion wxyz) and translation."""
     w, x, y, z = np.array(row["rotation"], np.float64) / np.linalg.norm(row["rotation"])
     matrix = np.eye(4)
     matrix[:3, :3] = [

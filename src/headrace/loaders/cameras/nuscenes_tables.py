@@ -1,6 +1,6 @@
-"""NuScenesTables: nuScenes' own tables, as far as frames, times and poses need them.
+"""NuScenesTables: the tables of nuScenes that hold frames, times, poses and boxes.
 
-The format: https://github.com/nutonomy/nuscenes-devkit, docs/schema_nuscenes.md.
+Format: https://github.com/nutonomy/nuscenes-devkit, docs/schema_nuscenes.md.
 """
 
 import json
@@ -15,9 +15,9 @@ from headrace.errors import ConfigError, file_errors, reason_of
 
 
 def link_images(images: Sequence[Path], folder: Path) -> None:
-    """Fill `folder` with links to `images`, numbered in their order: all of them, or none.
+    """Fill `folder` with links to `images`, numbered in order; all of them, or none.
 
-    A folder with just these links is left as it is.
+    A folder that already has exactly these links is not changed.
 
     Raises:
         ConfigError: an image is missing, or the folder holds other files or cannot be written.
@@ -29,7 +29,7 @@ def link_images(images: Sequence[Path], folder: Path) -> None:
     if missing:
         raise ConfigError(
             f"{len(missing)} of {len(targets)} images are missing, the first is {missing[0]}; "
-            "unpack the rest of the set, or choose scenes= that are complete"
+            "unpack the rest of the dataset, or select complete scenes with scenes="
         )
     with file_errors(
         f"cannot link images in {folder}",
@@ -47,7 +47,7 @@ def link_images(images: Sequence[Path], folder: Path) -> None:
             try:
                 links.rename(folder)
             except OSError:
-                if not folder.exists():  # else another process, such as another rank, was faster
+                if not folder.exists():  # otherwise another process, such as a rank, was faster
                     raise
         _check_links(folder, targets)
 
@@ -56,7 +56,7 @@ def _check_links(folder: Path, targets: dict[str, Path]) -> None:
     links = {path.name: path.readlink() for path in folder.iterdir() if path.is_symlink()}
     if links != targets or len(links) != len(list(folder.iterdir())):
         raise ConfigError(
-            f"{folder} holds other files than links to these images; give an empty folder"
+            f"{folder} has files other than links to these images; give an empty folder"
         )
 
 
@@ -65,7 +65,7 @@ Table = dict[str, Row]
 """Token → row."""
 
 _MAX_BYTES = 1 << 32
-"""Bytes of a table, at most; sample_data.json of the full set (v1.0-trainval) has 1.3 GB."""
+"""Max bytes of a table; sample_data.json of the full set (v1.0-trainval) has 1.3 GB."""
 _FIELDS: Mapping[str, Mapping[str, type]] = {
     "scene": {"name": str},
     "sample": {"timestamp": int, "scene_token": str},
@@ -97,7 +97,7 @@ _FIELDS: Mapping[str, Mapping[str, type]] = {
 }
 """Table → its required fields and their types."""
 _LABEL_TABLES = ("category", "instance", "sample_annotation")
-"""Tables that the test set does not have."""
+"""Tables that the test split does not have."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,14 +105,14 @@ class NuScenesTables:
     """Rows by token, and the frames of each sensor of each scene in the order of time."""
 
     frames: Mapping[str, Mapping[str, tuple[Row, ...]]]
-    """Name of the scene → channel → frames of cameras and lidars: rows of sample_data, with
-    the fields that are required of them."""
+    """Name of the scene → channel → frames of cameras and lidars: rows of sample_data with only
+    their required fields."""
     cameras: tuple[str, ...]
     """Channels of cameras, sorted."""
     ego_pose: Table
     calibrated_sensor: Table
     annotations: Mapping[str, tuple[Row, ...]]
-    """Token of the sample → its boxes, each with the name of its `category`."""
+    """Token of the sample → its boxes, with the name of the `category`."""
 
 
 def read_tables(folder: Path, version: str) -> NuScenesTables:
@@ -124,8 +124,8 @@ def read_tables(folder: Path, version: str) -> NuScenesTables:
     if not (folder / version).is_dir():
         versions = sorted(path.parent.name for path in folder.glob("*/sample_data.json"))
         raise ConfigError(
-            f"there is no folder {folder / version} of nuScenes' tables; the versions in {folder} "
-            f"are: {', '.join(versions) or 'none'}"
+            f"there is no folder {folder / version} of nuScenes' tables; versions in {folder}: "
+            f"{', '.join(versions) or 'none'}"
         )
     tables = {name: _read_table(folder / version, name) for name in _FIELDS}
     sensors = tables["sensor"].values()
@@ -151,9 +151,9 @@ def _sensor_frames(tables: Mapping[str, Table]) -> dict[str, dict[str, tuple[Row
         path = PurePosixPath(row["filename"])
         if path.is_absolute() or ".." in path.parts or "\0" in row["filename"]:
             raise ConfigError(
-                f"{where} names a file {row['filename']!r}, which is not inside the set"
+                f"{where} has the file name {row['filename']!r}, which is outside the dataset"
             )
-        frame = {name: row[name] for name in _FIELDS["sample_data"]}  # the rest is not kept
+        frame = {name: row[name] for name in _FIELDS["sample_data"]}  # drops other fields
         scenes[scene["name"]].setdefault(sensor["channel"], []).append(frame)
     return {
         scene: {
@@ -175,13 +175,13 @@ def _annotations(tables: Mapping[str, Table]) -> dict[str, tuple[Row, ...]]:
 
 
 def _follow(tables: Mapping[str, Table], table: str, row: Row, where: str) -> Row:
-    """Return the row of `table` whose token `row` has; `where` is the origin, for the message."""
+    """Return the row of `table` that `row` refers to; `where` names `row` in the message."""
     token = row[f"{table}_token"]
     target = tables[table].get(token)
     if target is None:
         raise ConfigError(
-            f"{where} refers to {table}_token {token!r}, which its table does not have; are all "
-            "tables of one version?"
+            f"{where} refers to {table}_token {token!r}, which is not in its table; use tables of "
+            "one version"
         )
     return target
 
@@ -192,17 +192,19 @@ def _read_table(folder: Path, name: str) -> Table:
         return {}
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise ConfigError(f"{path} is larger than {_MAX_BYTES >> 30} GiB; is it a table?")
+            raise ConfigError(
+                f"{path} is larger than {_MAX_BYTES >> 30} GiB, which no table of nuScenes is"
+            )
         rows = json.loads(path.read_bytes())
     except OSError as error:
         reason = reason_of(error)
         raise ConfigError(
-            f"cannot read the table {path}: {reason}; unpack the metadata of the set there"
+            f"cannot read the table {path}: {reason}; unpack the metadata of the dataset there"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is no table of nuScenes: {str(error)[:100]}") from error
+        raise ConfigError(f"{path} is not a table of nuScenes: {str(error)[:100]}") from error
     if not isinstance(rows, list):
-        raise ConfigError(f"{path} is no table of nuScenes, which is a list of rows")
+        raise ConfigError(f"{path} is not a table of nuScenes, which is a list of rows")
     fields = {"token": str, **_FIELDS[name]}
     for number, row in enumerate(rows):
         for field, kind in fields.items():

@@ -1,4 +1,4 @@
-"""SlotMemory: recurrent state of a model, stored by slot."""
+"""SlotMemory: recurrent state of a model, by slot."""
 
 from collections.abc import Mapping
 from typing import Any, TypeGuard
@@ -10,7 +10,7 @@ from headrace.loaders.epochs import STATE_VERSION, check_state_version
 
 
 class SlotMemory:
-    """State of a model by slot, for loaders in which a batch position changes its clip.
+    """Recurrent state of a model by slot, for batches whose positions change their clip.
 
         memory = SlotMemory(torch.zeros(256, 64))      # state at the start of a clip
         for batch in loader:
@@ -18,20 +18,20 @@ class SlotMemory:
             loss, after = model(batch["frames"], before)
             memory.keep(batch, after.detach())
 
-    The key is `batch["slot"]`, so it works with a `CameraLoader` and with a stock DataLoader with
-    any number of workers. The state is reset where `batch["first_frame"]` marks the start of
-    another clip. Gradients flow through stored state unless it is detached.
+    The key is `batch["slot"]`, so it works with a `CameraLoader`, and with a stock DataLoader with
+    any number of workers. The state is reset where `batch["first_frame"]` marks the start of a
+    clip. Gradients flow through stored state unless it is detached.
 
     Args:
-        initial: State before the first moment of a clip: a tensor without the dimension of slots,
-            or a dict of tensors. Device and dtype are those of the stored state.
+        initial: State before the first moment of a clip: a tensor without a batch dimension, or a
+            dict of tensors. Stored state has the same device and dtype.
 
     Raises:
         ConfigError: `initial` has another type.
     """
 
     def __init__(self, initial: torch.Tensor | dict[str, torch.Tensor]) -> None:
-        """Store nothing yet."""
+        """Create an empty memory."""
         self._is_tensor = isinstance(initial, torch.Tensor)
         tensors: object = {"": initial} if self._is_tensor else initial
         if (
@@ -40,20 +40,20 @@ class SlotMemory:
             or not all(map(_is_tensor, tensors.values()))
         ):
             raise ConfigError(
-                "SlotMemory begins with a tensor, or a dict of tensors, without the dimension of "
-                f"slots; got {type(initial).__name__}"
+                "initial must be a tensor or a dict of tensors, without a batch dimension, got "
+                f"{type(initial).__name__}"
             )
         self._initial: dict[str, torch.Tensor] = tensors
         self._stored: dict[int, dict[str, torch.Tensor]] = {}
 
     def of(self, batch: Mapping[str, Any]) -> Any:
-        """Return the state of the N clips of a batch, as `initial` with N in front.
+        """Return the state of the N clips of a batch: `initial` with a batch dimension N in front.
 
         Args:
-            batch: Its `slot` int64 [N] and `first_frame` bool [N] are used.
+            batch: A batch with `slot`, int64 [N], and `first_frame`, bool [N].
 
         Raises:
-            ConfigError: the batch lacks one of them.
+            ConfigError: the batch lacks `slot` or `first_frame`.
         """
         slots, starts = _column(batch, "slot"), _column(batch, "first_frame")
         rows = [
@@ -66,7 +66,7 @@ class SlotMemory:
     def keep(
         self, batch: Mapping[str, Any], memory: torch.Tensor | dict[str, torch.Tensor]
     ) -> None:
-        """Store the state after a batch: the form and names that `of` returns.
+        """Store the state after a batch, with the names and shapes that `of` returns.
 
         Raises:
             ConfigError: names, dtype, device or shape differ from `initial`, or the number of clips
@@ -80,12 +80,12 @@ class SlotMemory:
             initial = self._initial[name]
             if not _is_tensor(values) or values.shape != (len(slots), *initial.shape):
                 raise ConfigError(
-                    f"{self._expected()}, with {len(slots)} clips in front, got {_describe(memory)}"
+                    f"{self._expected()} for each of {len(slots)} clips, got {_describe(memory)}"
                 )
             if (values.dtype, values.device) != (initial.dtype, initial.device):
                 raise ConfigError(
-                    f"the memory is {initial.dtype} on {initial.device}, got {values.dtype} on "
-                    f"{values.device}; begin with that, or keep values.to(initial)"
+                    f"the state must be {initial.dtype} on {initial.device}, as initial, got "
+                    f"{values.dtype} on {values.device}; convert it with .to(initial)"
                 )
         for position, slot in enumerate(slots):
             self._stored[slot] = {name: values[position] for name, values in tensors.items()}
@@ -104,21 +104,21 @@ class SlotMemory:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Store what `state_dict` returned, on the device of `initial`.
+        """Load a state that `state_dict` returned, to the device of `initial`.
 
         Raises:
-            ConfigError: the state has another form, version, other names or other shapes.
+            ConfigError: the state has another structure, version, other names or other shapes.
         """
         if not isinstance(state, Mapping) or not {"slots", "memory"} <= state.keys():
             raise ConfigError(
-                "a state is a dict of slots and memory, as state_dict() returns it, got "
+                "a state must be a dict with slots and memory, from state_dict(), got "
                 f"{_describe(state)}"
             )
         check_state_version(state)
         slots, tensors = state["slots"], state["memory"]
-        is_alike = isinstance(tensors, Mapping) and tensors.keys() == self._initial.keys()
-        if not is_alike or (slots and not self._have_shapes(tensors, len(slots))):
-            raise ConfigError(f"{self._expected()}, the state has {_describe(tensors)}")
+        has_names = isinstance(tensors, Mapping) and tensors.keys() == self._initial.keys()
+        if not has_names or (slots and not self._have_shapes(tensors, len(slots))):
+            raise ConfigError(f"{self._expected()}, got {_describe(tensors)}")
         self._stored = {
             slot: {name: tensors[name][row].to(first) for name, first in self._initial.items()}
             for row, slot in enumerate(slots)
@@ -132,15 +132,15 @@ class SlotMemory:
 
     def _expected(self) -> str:
         initial = self._initial[""] if self._is_tensor else self._initial
-        return f"the memory must be {_describe(initial)}"
+        return f"the state must be {_describe(initial)}"
 
 
 def _column(batch: Mapping[str, Any], name: str) -> list[Any]:
-    """Return an entry of a batch with one value per clip."""
+    """Return an entry of a batch that has one value per clip."""
     if not isinstance(batch, Mapping) or not _is_tensor(batch.get(name)):
         raise ConfigError(
-            f"SlotMemory needs the {name} of a batch of cameras, a tensor, got {_describe(batch)}; "
-            "give it the batch as the loader returned it"
+            f"batch must be a camera batch with a tensor {name}, got {_describe(batch)}; pass the "
+            "loader's batch unchanged"
         )
     values: list[Any] = batch[name].tolist()
     return values

@@ -1,4 +1,4 @@
-"""CameraStreamSampler: batches of slots, each worker of a DataLoader with its own slots."""
+"""CameraStreamSampler: batches of slots; each worker of a DataLoader has its own slots."""
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,31 +19,32 @@ from headrace.units import check_integers
 
 @answers_names
 class CameraStreamSampler(data.Sampler[list[SlotCell]]):
-    """Batches of `group_num` clips at one moment each, so that workers decode each frame once.
+    """Batches of `group_num` clips, ordered so that workers decode each frame once.
 
-    A DataLoader sends batches to its workers in turn. To keep a clip with one worker, each worker
-    of each rank has its own `group_num` slots, and batch k is for worker k mod `num_workers`. So
-    with several workers, position k of consecutive batches has different clips, and a model with
-    state by position mixes them. Two functions avoid this: `joined` concatenates the batches of all
-    workers into one with stable positions, and `SlotMemory` stores state by slot.
+    A DataLoader distributes batches to its workers in turn. To keep a clip in one worker, each
+    worker of each rank has its own `group_num` slots, and batch k is for worker k mod
+    `num_workers`. So with several workers, position k of consecutive batches has different clips,
+    and a model with state by position would mix them. There are two remedies: `joined` concatenates
+    the batches of all workers into one with stable positions, and `SlotMemory` stores state by
+    slot.
 
     Args:
         cameras: The dataset.
         group_num: Clips in a batch.
-        num_workers: Number of workers of the DataLoader; 0 counts as 1. With another number, frames
+        num_workers: Number of workers of the DataLoader; 0 counts as 1. With a wrong number, frames
             are decoded again, and the dataset warns.
-        interleaved: Must be True with several workers: confirms that the loop handles alternating
-            batches, by `joined` or `SlotMemory`.
+        interleaved: Must be True with several workers: confirms that the training loop handles
+            alternating batches, with `joined` or `SlotMemory`.
         tail: Rule for the end of an epoch, when slots run out of clips: see `CameraLoader`.
-        seq_split: Parts that each clip is cut into; each is a sequence.
-        shuffle: Read clips in another random order in each epoch: see `set_epoch`.
+        seq_split: Number of parts that each clip is cut into; each part is a sequence.
+        shuffle: Whether clips are read in a new random order in each epoch: see `set_epoch`.
         seed: Seed of the order and of the dataset's `augment`.
         rank: Rank of this process among `num_replicas`; None: its rank in torch.distributed if that
             is initialized, otherwise 0.
         num_replicas: Processes that share an epoch; None as for `rank`.
 
     Raises:
-        ConfigError: an argument is out of range, the tail needs more clips, ranks opened other
+        ConfigError: an argument is out of range, the tail needs more clips, ranks opened different
             clips, or `interleaved` is false with several workers.
     """
 
@@ -61,12 +62,12 @@ class CameraStreamSampler(data.Sampler[list[SlotCell]]):
         rank: int | None = None,
         num_replicas: int | None = None,
     ) -> None:
-        """Plan nothing yet."""
+        """Check the arguments; epochs are planned when they are iterated."""
         camera_set = cameras.cameras if isinstance(cameras, CameraStreamDataset) else cameras
         if not isinstance(camera_set, CameraSet):
             raise ConfigError(
-                f"a CameraStreamSampler samples a CameraStreamDataset, got "
-                f"{type(camera_set).__name__}; give it the dataset that the DataLoader has"
+                f"cameras must be a CameraStreamDataset, got {type(camera_set).__name__}; give the "
+                "dataset of the DataLoader"
             )
         self._cameras = camera_set
         skips_bad = isinstance(cameras, CameraStreamDataset) and cameras.skips_bad
@@ -75,11 +76,11 @@ class CameraStreamSampler(data.Sampler[list[SlotCell]]):
             check_integers(0, num_workers=num_workers)
             if num_workers > 1 and not interleaved:
                 raise ConfigError(
-                    f"with {num_workers} workers their batches alternate, so that position k of a "
-                    "batch shows another clip than position k of the next, and memory by position "
-                    "would mix them; read sampler.joined(DataLoader(...)), where positions are "
-                    "stable, or keep memory by slot with headrace.SlotMemory, and set "
-                    "interleaved=True; or use CameraLoader"
+                    f"batches of {num_workers} workers alternate: position k of consecutive "
+                    "batches has different clips, and a model with state by position would mix "
+                    "them; iterate sampler.joined(DataLoader(...)), where positions are stable, or "
+                    "store state by slot with headrace.SlotMemory, and set interleaved=True; or "
+                    "use CameraLoader"
                 )
             self._sequences = camera_set.sequences(seq_split)
             shard = shard_of(rank, num_replicas, drop_last=False)
@@ -100,9 +101,9 @@ class CameraStreamSampler(data.Sampler[list[SlotCell]]):
             opened.skipped = camera_set.num_lost
 
     def set_epoch(self, epoch: int, *, skip: int = 0) -> None:
-        """Choose the epoch of the next iteration, without its first `skip` batches.
+        """Set the epoch of the next iteration, without its first `skip` batches.
 
-        To resume, skip the batches that the training loop has taken.
+        To resume, skip the batches that the training loop has consumed.
 
         Raises:
             ConfigError: an argument is out of range.
@@ -111,7 +112,7 @@ class CameraStreamSampler(data.Sampler[list[SlotCell]]):
         num_batches = self._schedule.plan(epoch).num_steps * self._num_workers
         if skip > num_batches:
             raise ConfigError(
-                f"skip must be at most {num_batches}, the batches of an epoch; got {skip}"
+                f"skip must be at most {num_batches}, the batches of an epoch, got {skip}"
             )
         self._epoch, self._skipped = epoch, skip
 
@@ -126,7 +127,7 @@ class CameraStreamSampler(data.Sampler[list[SlotCell]]):
         return self._schedule.plan(self._epoch).num_steps * self._num_workers - self._skipped
 
     def __iter__(self) -> Iterator[list[SlotCell]]:
-        """Yield the batches of an epoch, or the rest of it; the next iteration yields the next."""
+        """Yield the batches of the current epoch, or its rest; the next iteration is the next."""
         plan = self._schedule.plan(self._epoch)
         for number in range(self._skipped, plan.num_steps * self._num_workers):
             step, worker = divmod(number, self._num_workers)
@@ -138,16 +139,16 @@ class CameraStreamSampler(data.Sampler[list[SlotCell]]):
         self._epoch, self._skipped = self._epoch + 1, 0
 
     def joined(self, batches: Iterable[Mapping[str, Any]]) -> Iterator[CameraBatch]:
-        """Yield one batch of all workers' slots per step, in which positions are stable.
+        """Yield one batch per step, with the slots of all workers at stable positions.
 
         Each has `group_num` times `num_workers` clips; position k is the same slot in all of them.
-        Costs a copy of the frames with several workers.
+        Copies the frames if there are several workers.
 
         Args:
             batches: The DataLoader with this sampler, from its first batch on.
 
         Raises:
-            ConfigError: the batches do not start with a step of all workers, or end within one.
+            ConfigError: the batches do not start or end with a complete step of all workers.
         """
         count = self._num_workers * self._group_num
         slots = list(range(self._first_slot, self._first_slot + count))
@@ -159,20 +160,20 @@ class CameraStreamSampler(data.Sampler[list[SlotCell]]):
             joined = {name: _concatenate([part[name] for part in parts]) for name in parts[0]}
             step, parts = CameraBatch(joined), []
             if step["slot"].tolist() != slots:
-                raise self._incomplete(f"slots {step['slot'].tolist()} came for {slots}")
+                raise self._step_error(f"got slots {step['slot'].tolist()} instead of {slots}")
             yield step
         if parts:
-            raise self._incomplete(f"{len(parts)} came last")
+            raise self._step_error(f"got only {len(parts)} for the last step")
 
-    def _incomplete(self, problem: str) -> ConfigError:
+    def _step_error(self, problem: str) -> ConfigError:
         return ConfigError(
-            f"{self._num_workers} batches make a step of all workers, and {problem}; give joined() "
-            "all batches of the DataLoader, the sampler its num_workers, and skip whole steps"
+            f"a step of all workers needs {self._num_workers} batches, {problem}; pass all batches "
+            "of the DataLoader to joined(), its num_workers to the sampler, and skip whole steps"
         )
 
 
 def _concatenate(values: list[Any]) -> Any:
-    """Join the entries of one name, tensors or lists; a single one is returned as it is."""
+    """Concatenate tensors, or lists; a single value is returned without a copy."""
     if len(values) == 1:
         return values[0]
     if isinstance(values[0], torch.Tensor):

@@ -1,4 +1,4 @@
-"""CameraWindowLoader: batches of windows of camera clips in any order, decoded by a plan."""
+"""CameraWindowLoader: batches of windows of camera clips, in any order, with planned decoding."""
 
 from dataclasses import dataclass
 
@@ -25,34 +25,35 @@ from headrace.sampling.sampler import Sampler, SamplerContext, bind_sampler, che
 
 @dataclass(frozen=True, kw_only=True)
 class CameraWindowStatistics(LoaderStatistics):
-    """Counts of a loader of camera windows; `frames_delivered` excludes the two below."""
+    """Counts of a `CameraWindowLoader`; `frames_delivered` excludes missing and lost frames."""
 
     frames_missing: int
-    """Frames that a camera does not have: black."""
+    """Frames that a camera does not have; they are black."""
     frames_lost: int
-    """Frames that could not be decoded: black, with `on_error="mask"`."""
+    """Frames that could not be decoded; they are black, with `on_error="mask"`."""
 
 
 _MAX_SHARED_FLIPS = 16
-"""Independently flipped cameras, up to which windows with equal flips share frames."""
+"""Max independently flipped cameras with which windows of equal flips share frames."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WindowViews(FrameViews):
-    """Views of the frames of windows: the views of each camera, with one augmentation per window.
+    """Views of the frames of windows: one view per camera, one augmentation per window.
 
-    A window's number encodes its augmentation: 0 without any; a bit for each camera where only
-    flips differ; otherwise the window's position among those of all epochs.
+    The number of a window encodes its augmentation: 0 without augmentation; one bit per camera if
+    only flips differ; otherwise the window's position over all epochs.
 
-    Frames wait in their final geometry, separately for each augmentation. Waiting as decoded would
-    take four times the memory for 1600x900 against 256x704: simulated for 1 GiB and windows of 8
-    moments of 6 cameras, 3.6 decoded frames per delivered frame, and 2.3 as it is.
+    Frames wait in their final geometry, separately for each augmentation. Frames that wait as
+    decoded would take four times the memory (1600x900 instead of 256x704): simulated with 1 GiB and
+    windows of 8 moments of 6 cameras, 3.6 frames would be decoded per delivered frame instead of
+    2.3.
     """
 
     views: CameraViews
     seed: int
     num_windows: int
-    """Windows of an epoch."""
+    """Windows in an epoch."""
 
     @property
     def is_by_sample(self) -> bool:
@@ -65,7 +66,7 @@ class WindowViews(FrameViews):
         return self.views.augment is not None
 
     def numbers(self, epoch: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return int64 [N]: number of each window; windows of equal number share frames."""
+        """Return int64 [N]: number of each window; windows with equal numbers share frames."""
         if self.views.augment is None:
             return np.zeros(len(slots), np.int64)
         if self._shares_flips:
@@ -79,17 +80,17 @@ class WindowViews(FrameViews):
             return np.array(flips, np.int64)
         return epoch * self.num_windows + slots
 
-    def framing(self, video: int, number: int) -> FrameGeometry:
+    def geometry(self, video: int, number: int) -> FrameGeometry:
         """Return the geometry of a camera's file, counted clip by clip, in windows of a number."""
         clip, camera = divmod(video, len(self.views.cameras.cameras))
         return self.views.geometry(clip, camera, self._params(number, camera))
 
     def matrices(self, clips: list[int], numbers: list[int]) -> NDArray[np.float64]:
-        """Return float64 [N, C, 3, 3]: `image_matrix` of windows of clips in the set."""
+        """Return `image_matrix` of windows, float64 [N, C, 3, 3], by their clips and numbers."""
         cameras = range(len(self.views.cameras.cameras))
         return np.array(
             [
-                [self.framing(clip * len(cameras) + camera, number).matrix for camera in cameras]
+                [self.geometry(clip * len(cameras) + camera, number).matrix for camera in cameras]
                 for clip, number in zip(clips, numbers, strict=True)
             ]
         )
@@ -101,7 +102,7 @@ class WindowViews(FrameViews):
 
     @property
     def _num_draws(self) -> int:
-        """Independent draws of a window: one per camera, or one for all."""
+        """Independent draws per window: one per camera, or one for all cameras."""
         augment = self.views.augment
         return 1 if augment is None or augment.alike else len(self.views.cameras.cameras)
 
@@ -120,7 +121,7 @@ class WindowViews(FrameViews):
 
 
 class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
-    """Batches of windows: T moments up to a key moment, each seen by all cameras.
+    """Batches of windows: T moments that end with a key moment, each seen by all cameras.
 
         with CameraWindowLoader(
             "index_frame.json", num_moments=8, moments=Moments.rate(2.0), size=(256, 704)
@@ -128,24 +129,24 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
             for batch in loader:
                 train(batch.frames)        # [N, T, C, 3, H, W]
 
-    For models that use a clip's history, such as BEVFormer; by default in random order. Windows
+    For models that use a clip's history, such as BEVFormer; in random order by default. Windows
     that need frames of the same GOP share one decode, for as many batches as fit into memory. They
-    also share the decoded frames, unless `augment` draws a geometry for each window: then each
-    window has its own frames, and fewer batches fit. Batches are the same, bit for bit, with any
-    memory budget, lookahead and number of threads. In each step, all ranks together deliver the
-    same windows, for any number of ranks.
+    also share the decoded frames, unless `augment` draws a geometry per window: then each window
+    has its own frames, and fewer batches fit. Batches are the same, bit for bit, with any memory
+    budget, lookahead and number of threads. The windows of a step, over all ranks, are the same for
+    any number of ranks.
 
     Threads start with the first batch, stay for the next epoch, and end with `close`, with the
-    `with` block, or with the loader. One thread may use a loader at a time. A state may be loaded
-    with another number of threads or ranks, another budget, batch size and lookahead.
+    `with` block, or with the loader. Only one thread may use a loader at a time. A state may be
+    loaded with another number of threads or ranks, budget, batch size and lookahead.
 
     Arguments are the fields of `CameraWindowOptions`, `PlannedOptions` and `LoaderOptions`; `help`
     lists them.
 
     Raises:
         ConfigError: an argument is out of range, the budget does not hold three batches, no window
-            fits into a clip, output sizes of cameras differ, or ranks under torch.distributed
-            leave out different clips.
+            fits into a clip, output sizes of cameras differ, or ranks of torch.distributed skip
+            different clips.
         BackendError: the device is not available.
         OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
     """
@@ -155,10 +156,10 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
     _DATASETS = "a CameraStreamDataset"
 
     @takes(CameraWindowOptions)
-    def __init__(self, asked: CameraWindowOptions) -> None:
-        """Open the index of every camera; 1 ms for one scanned before. Decodes nothing."""
+    def __init__(self, options: CameraWindowOptions) -> None:
+        """Open the index of every camera, in 1 ms if it was scanned before. Decodes nothing."""
         self._missing = self._lost = 0
-        super().__init__(asked)
+        super().__init__(options)
 
     @property
     def cameras(self) -> tuple[str, ...]:
@@ -178,29 +179,29 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
         )
 
     def _open_set(self, shard: Shard) -> SampledFrom:
-        asked = self._options
-        cameras = open_cameras(asked, shard)
-        self._plan = plan = WindowPlan.of(cameras, asked)
+        options = self._options
+        cameras = open_cameras(options, shard)
+        self._plan = plan = WindowPlan.of(cameras, options)
         sampler = WindowSampler(
-            sampler=_choose_sampler(asked, plan, shard),
+            sampler=_choose_sampler(options, plan, shard),
             keys=plan.keys,
             frames_of=plan.frames_of,
             num_frames=plan.num_frames,
             checksum=plan.checksum,
         )
-        needs_size = asked.size is None and asked.view is None
+        needs_size = options.size is None and options.view is None
         self._views = WindowViews(
             videos=cameras.videos,
             views=CameraViews.of(
                 cameras,
-                size=cameras.videos.common_size() if needs_size else asked.size,
-                fit=asked.fit,
-                interpolation=asked.interpolation,
-                view=asked.view,
-                augment=asked.augment,
-                layout=asked.held_layout,
+                size=cameras.videos.common_size() if needs_size else options.size,
+                fit=options.fit,
+                interpolation=options.interpolation,
+                view=options.view,
+                augment=options.augment,
+                layout=options.held_layout,
             ),
-            seed=sampler.traits.seed_or(asked.seed or 0),
+            seed=sampler.traits.seed_or(options.seed or 0),
             num_windows=len(sampler.order(plan.keys, 0)),  # equal in all epochs
         )
         return SampledFrom(
@@ -208,12 +209,12 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
             sampler=sampler,
             gop_lengths=plan.gop_lengths(),
             skipped=cameras.skipped,
-            views=self._views if asked.has_views else None,
-            size=self._views.views.common_size(fix="") if asked.has_views else None,
+            views=self._views if options.has_views else None,
+            size=self._views.views.common_size(fix="") if options.has_views else None,
         )
 
     def _batch(self, step: StepSamples) -> CameraWindowBatch:
-        plan, rows_at = self._plan, self._epochs.order(step.step.epoch).rows_at
+        plan, rows_at = self._plan, self._epochs.order(step.requests.epoch).rows_at
         assert rows_at is not None
         keys = rows_at(step.drawn)
         is_missing = plan.cameras.frame[plan.rows[keys]] == MISSING
@@ -225,37 +226,37 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
         self._missing += missing
         self._lost += lost
         self._count(step, is_missing.size - missing - lost)
-        numbers = self._views.numbers(step.step.epoch, step.step.slots)
+        numbers = self._views.numbers(step.requests.epoch, step.requests.slots)
         batch = CameraWindowBatch.of(
             plan,
             keys,
-            self._collate.pictures(pixels),
+            self._collate.to_frames(pixels),
             is_concealed=step.is_concealed.reshape(is_missing.shape),
             is_lost=is_lost,
-            is_repeated=step.step.is_repeated,
+            is_repeated=step.requests.is_repeated,
             matrices=self._views.matrices(plan.clip[keys].tolist(), numbers.tolist()),
             metadata=self._options.metadata,
         )
-        return self._collate.transformed(batch, self._seeds(step.step))
+        return self._collate.apply_transforms(batch, self._seeds(step.requests))
 
 
-def _choose_sampler(asked: CameraWindowOptions, plan: WindowPlan, shard: Shard) -> Sampler:
+def _choose_sampler(options: CameraWindowOptions, plan: WindowPlan, shard: Shard) -> Sampler:
     """Return the sampler of key moments."""
     clips = plan.cameras.clips
     context = SamplerContext(
         videos=np.array([clips[clip].number for clip in plan.key_clips.tolist()], np.int64),
         videos_given=len(clips) + len(plan.cameras.skipped),
         paths=tuple(plan.keys.name(video) for video in range(plan.keys.num_videos)),
-        seed=asked.seed,
-        batch_size=asked.batch_size,
+        seed=options.seed,
+        batch_size=options.batch_size,
         ranks=shard.ranks,
     )
-    if asked.weights is not None:
-        sampler: Sampler = sample_by_weight(plan, asked.weights, asked.seed or 0)
-    elif asked.class_balance is not None:
-        sampler = sample_by_class(plan, asked.class_balance, asked.seed or 0)
+    if options.weights is not None:
+        sampler: Sampler = sample_by_weight(plan, options.weights, options.seed or 0)
+    elif options.class_balance is not None:
+        sampler = sample_by_class(plan, options.class_balance, options.seed or 0)
     else:
-        sampler = ShuffledFrames() if asked.sampling is None else asked.sampling
+        sampler = ShuffledFrames() if options.sampling is None else options.sampling
     fix = "give one such as ShuffledFrames() or UniformFrames(over='videos')"
     check_kind(sampler, "single frames", taker="CameraWindowLoader", instead=fix)
     if sampler.traits.needs_durations:

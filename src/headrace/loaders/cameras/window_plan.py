@@ -1,4 +1,4 @@
-"""WindowPlan: all windows of a camera set, as rows of its moments, and samplers of them."""
+"""WindowPlan: all windows of a camera set, as rows of its moments, and their samplers."""
 
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,20 +25,20 @@ class WindowPlan:
 
     cameras: CameraSet
     frame_id: NDArray[np.int64]
-    """int64 [M, C]: frame of each camera among those of `cameras.videos`. A missing one has the id
-    of a frame that is decoded anyway, if any: that of another camera."""
+    """int64 [M, C]: id of each camera's frame in `cameras.videos`. A missing frame has the id of
+    another camera's frame at the moment, which is decoded anyway, if there is one."""
     clip: NDArray[np.int64]
     """int64 [K], ascending: position of each window's clip in the camera set."""
     key_row: NDArray[np.int64]
-    """int64 [K]: key moment, as a row of the set's moments."""
+    """int64 [K]: key moment of each window, as a row of the set's moments."""
     rows: NDArray[np.int64]
     """int64 [K, T]: the moments of each window."""
     is_pad: NDArray[np.bool_]
-    """bool [K, T]: moments that replace one that the clip does not have."""
+    """bool [K, T]: whether the moment replaces one that the clip does not have."""
     keys: Population
-    """The key moments as frames, and the clips that have any as videos."""
+    """Key moments as frames, and clips with key moments as videos."""
     key_clips: NDArray[np.int64]
-    """int64 [videos of `keys`]: positions of their clips in the camera set."""
+    """int64 [videos of `keys`]: position of each in the camera set."""
 
     @classmethod
     def of(cls, cameras: CameraSet, options: CameraWindowOptions) -> "WindowPlan":
@@ -59,8 +59,8 @@ class WindowPlan:
         if not len(key_clips):
             raise ConfigError(
                 f"no window of {parts[0][1].shape[1]} moments fits into a clip; the longest has "
-                f"{max(map(len, cameras.clips))} moments; ask for fewer, a smaller stride, or "
-                "boundary='pad'"
+                f"{max(map(len, cameras.clips))} moments; choose fewer moments, a smaller stride, "
+                "or boundary='pad'"
             )
         names = [str(cameras.clips[clip].clip.folder) for clip in key_clips.tolist()]
         keys, rows, is_pad = (np.concatenate(columns) for columns in zip(*parts, strict=True))
@@ -101,7 +101,7 @@ class WindowPlan:
         return self.frame_id[self.rows[keys]].reshape(len(keys), -1)
 
     def gop_lengths(self) -> NDArray[np.int64]:
-        """Return int64 [GOPs with a frame in a window]: the number of these frames in each."""
+        """Return int64 [GOPs with a frame in a window]: frames of each GOP that are in windows."""
         ids = np.unique(self.frame_id[np.unique(self.rows)])
         return np.unique(self.cameras.videos.decoded_population.gop_of(ids), return_counts=True)[1]
 
@@ -123,7 +123,7 @@ def _key_moments(clip: AlignedClip, options: CameraWindowOptions) -> NDArray[np.
     """Return the key moments of a clip, as positions among its delivered moments.
 
     Raises:
-        ConfigError: the clip does not have them.
+        ConfigError: the clip does not have a moment of `keys`.
     """
     keys = options.keys
     if keys is None:
@@ -137,7 +137,7 @@ def _key_moments(clip: AlignedClip, options: CameraWindowOptions) -> NDArray[np.
 def _window_rows(
     clip: AlignedClip, keys: NDArray[np.int64], options: CameraWindowOptions
 ) -> RowsOf:
-    """Return the moments of the windows of `keys`, as positions in the clip."""
+    """Return the moments of the windows of `keys`, as positions among the delivered moments."""
     if options.delta_seconds is None:
         return history(keys, options.window_moments, options.moment_stride)
     tolerance = options.tolerance_ms / 1000
@@ -145,11 +145,11 @@ def _window_rows(
 
 
 def sample_by_weight(plan: WindowPlan, weights: ClipWeights, seed: int) -> Weighted:
-    """Return the sampler that draws key moments in proportion to their weights.
+    """Return a sampler that draws key moments in proportion to their weights.
 
     Raises:
-        ConfigError: a clip lacks weights or is unknown, has another number of them than moments,
-            or a weight is no number >= 0.
+        ConfigError: a clip is unknown, lacks weights or has a wrong number of them, or a weight is
+            not a number >= 0.
     """
     key_weights = np.array(_value_per_key(plan, "weights", weights, _moment_weights), np.float64)
     check_weights("weights", key_weights, plan.name)
@@ -157,18 +157,18 @@ def sample_by_weight(plan: WindowPlan, weights: ClipWeights, seed: int) -> Weigh
 
 
 def sample_by_class(plan: WindowPlan, labels: ClipLabels, seed: int) -> Weighted:
-    """Return the sampler that draws each class equally often.
+    """Return a sampler that draws each class equally often.
 
     Raises:
-        ConfigError: a clip lacks labels or is unknown, has another number of them than moments, or
-            no moment has a class.
+        ConfigError: a clip is unknown, lacks labels or has a wrong number of them, or no moment has
+            a class.
     """
     key_labels = _value_per_key(plan, "class_balance", labels, _moment_labels)
     for classes in key_labels:
         if not _are_names(classes):
             raise ConfigError(
-                "class_balance must hold the names of classes of each clip, or of each of its "
-                f"moments, such as ['car', 'bus'], got {classes!r}"
+                "class_balance must have a list of class names for each clip, or for each moment, "
+                f"such as ['car', 'bus'], got {classes!r}"
             )
     weights, length = balanced(key_labels)
     return Weighted(weights=weights, length=length, seed=seed)
@@ -195,14 +195,14 @@ def _moment_labels(name: str, value: Any, moments: int) -> Sequence[Any]:
 
 
 def _is_list(value: object) -> bool:
-    """Return whether a value has items; an array or tensor of one number has none."""
+    """Return whether a value has items; a 0-d array or tensor has none."""
     is_text = isinstance(value, str | bytes)
     return hasattr(value, "__len__") and getattr(value, "ndim", 1) > 0 and not is_text
 
 
 def _wrong_count(name: str, moments: int, count: object) -> ConfigError:
     return ConfigError(
-        f"{name} must have one entry, or a list of one for each of its {moments} moments, got "
+        f"{name} must be one value, or a list with one for each of its {moments} moments, got "
         f"{count!s:.60}"
     )
 
@@ -221,17 +221,17 @@ def _value_per_key(
     by_clip: Mapping[str, Any],
     expand: Callable[[str, Any, int], Sequence[Any]],
 ) -> list[Any]:
-    """Return the value of each key moment; `expand` makes a clip's entry one value per moment."""
+    """Return the value of each key moment; `expand` turns a clip's entry into one per moment."""
     if not isinstance(by_clip, Mapping):
-        raise ConfigError(f"{name} must be by name of clip, got {type(by_clip).__name__}")
+        raise ConfigError(f"{name} must be a dict by clip name, got {type(by_clip).__name__}")
     cameras = plan.cameras
     cameras.layout.check_clips(name, by_clip)
     clips = {clip: cameras.clips[clip] for clip in plan.key_clips.tolist()}
     missing = [clip.clip.name for clip in clips.values() if clip.clip.name not in by_clip]
     if missing:
         raise ConfigError(
-            f"{name} has nothing for clip {missing[0]} (and {len(missing) - 1} more); give it for "
-            f"each clip by its name; it has {', '.join(map(str, list(by_clip)[:3])) or 'none'}"
+            f"{name} has no entry for clip {missing[0]} (and {len(missing) - 1} more); give one "
+            f"per clip name; it has {', '.join(map(str, list(by_clip)[:3])) or 'none'}"
         )
     values = {
         number: expand(

@@ -1,4 +1,4 @@
-"""Contact sheets of batches: of frames, of clips in time, and of cameras by slot or window."""
+"""Contact sheets of batches: frames, clips in time, and cameras by slot or window."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from headrace.loaders.contact_sheet.sheet_options import (
     Position,
     SheetOptions,
     build_sheet,
+    evenly_spaced,
     images_of,
-    spread,
 )
 from headrace.loaders.manifest_rows import is_labels
 
@@ -30,15 +30,16 @@ _MARKS: Final[dict[str, Mark]] = {
     "is_repeated": "repeated",
     "is_pad": "pad",
 }
+"""Mask of a batch → its mark."""
 
 
 def sheet_of_batch(
     batch: Mapping[str, Any], names: BatchNames, options: SheetOptions
 ) -> ContactSheet:
-    """Return the sheet of a batch, of which all entries but `frames` may be missing.
+    """Return the sheet of a batch; all entries except `frames` may be missing.
 
     Raises:
-        ConfigError: a sample does not exist, or `frames` are no images (any more).
+        ConfigError: a sample does not exist, or the transformed `frames` are not images.
     """
     index = batch.get("index")
     images = images_of(
@@ -47,7 +48,7 @@ def sheet_of_batch(
     is_clips = images.ndim == 5
     captions = _Captions(batch, names)
     chosen = options.choose(len(images), _CLIPS if is_clips else _FRAMES)
-    steps = spread(images.shape[1], options.frames) if is_clips else []
+    steps = evenly_spaced(images.shape[1], options.frames) if is_clips else []
     rows: list[tuple[str, list[Position]]]
     if is_clips:
         rows = [(captions.of_clip(sample), [(sample, step) for step in steps]) for sample in chosen]
@@ -68,7 +69,7 @@ def sheet_of_batch(
 
 
 def _grid(samples: list[int]) -> list[list[Position]]:
-    """Return rows of up to 4 or 8 samples, more columns than rows."""
+    """Return rows of at most 8 samples, with more columns than rows."""
     count = len(samples)
     columns = count if count <= 4 else min(8, ceil(sqrt(1.6 * count)))
     positions: list[Position] = [(sample,) for sample in samples]
@@ -77,7 +78,7 @@ def _grid(samples: list[int]) -> list[list[Position]]:
 
 @dataclass(frozen=True)
 class _Captions:
-    """Captions of the samples and frames of a batch, of which entries may be missing."""
+    """Captions of the samples and frames of a batch; all entries may be missing."""
 
     batch: Mapping[str, Any]
     names: BatchNames
@@ -85,7 +86,7 @@ class _Captions:
     """Word for a sample without a name."""
 
     def of_image(self, position: Position) -> Caption:
-        """Return the caption of an image: for a clip's frame, without those of the clip."""
+        """Return the caption of an image; a clip's frame has no name and labels, the clip has."""
         lines = [self.time(position)]
         if len(position) == 1:
             lines = [self.name(position[0]), *lines, self._labels(position[0])]
@@ -98,7 +99,7 @@ class _Captions:
         return ", ".join(filter(None, [self.name(sample), self._labels(sample), original]))
 
     def name(self, sample: int) -> str:
-        """Return the name of a sample: its file or clip, or its number."""
+        """Return the name of a sample: its file or clip, otherwise its number."""
         if sample < len(self.names.videos):
             return "/".join(PurePath(self.names.videos[sample]).parts[-2:])
         if self.kind == "sample" and self.batch.get("video") is not None:
@@ -107,7 +108,7 @@ class _Captions:
         return "" if is_only else f"{self.kind} {sample}"
 
     def time(self, position: Position) -> str:
-        """Return the index and the time of a frame, as far as it has them."""
+        """Return the index and the time of a frame, if the batch has them."""
         index, seconds = self.batch.get("index"), self.batch.get("pts_seconds")
         texts = []
         if index is not None:
@@ -117,7 +118,7 @@ class _Captions:
         return ", ".join(texts)
 
     def absence(self, position: Position) -> list[Mark]:
-        """Return the mark of a camera's frame that is not its own at this moment."""
+        """Return the mark of a camera's frame that is missing or repeated."""
         if "valid" not in self.batch or self.has("valid", position):
             return []
         return ["missing" if isnan(self.batch["pts_seconds"][position]) else "repeated"]
@@ -153,10 +154,10 @@ _WINDOWS: Final = 2
 def sheet_of_cameras(
     batch: Mapping[str, Any], names: BatchNames, options: SheetOptions
 ) -> ContactSheet:
-    """Return the sheet of a batch of cameras: one strip per camera.
+    """Return the sheet of a camera batch: one strip per camera.
 
     Raises:
-        ConfigError: a slot does not exist, or `frames` are no images (any more).
+        ConfigError: a slot does not exist, or the transformed `frames` are not images.
     """
     images, captions = _camera_images(batch.get("frames")), _Captions(batch, names, "slot")
     slots = options.choose(len(images), _SLOTS)[:_MAX_SLOTS]
@@ -183,15 +184,15 @@ def sheet_of_cameras(
 def sheet_of_windows(
     batch: Mapping[str, Any], names: BatchNames, options: SheetOptions
 ) -> ContactSheet:
-    """Return the sheet of a batch of windows: one strip per window and camera.
+    """Return the sheet of a window batch: one strip per window and camera.
 
     Raises:
-        ConfigError: a window does not exist, or `frames` are no images (any more).
+        ConfigError: a window does not exist, or the transformed `frames` are not images.
     """
     images = _window_images(batch.get("frames"), batch["frame"].shape[1:])
     captions = _Captions(batch, names, "window")
     num_windows, moments, cameras = images.shape[:3]
-    windows, steps = options.choose(num_windows, _WINDOWS), spread(moments, options.frames)
+    windows, steps = options.choose(num_windows, _WINDOWS), evenly_spaced(moments, options.frames)
     rows: list[tuple[str, list[Position]]] = [
         (
             f"{captions.name(window)}, {captions.camera(camera)}",
@@ -202,8 +203,8 @@ def sheet_of_windows(
     ]
 
     def caption_at(position: Position) -> Caption:
-        names_of_masks = ("is_pad", "is_concealed")
-        marks = [_MARKS[name] for name in names_of_masks if captions.has(name, position)]
+        masks = ("is_pad", "is_concealed")
+        marks = [_MARKS[name] for name in masks if captions.has(name, position)]
         absence = captions.absence(position)
         if not absence and captions.has("is_repeated", position):
             absence = ["repeated"]
@@ -239,12 +240,12 @@ def _camera_images(frames: Any) -> list[list[torch.Tensor]]:
 
 
 def _window_images(frames: Any, expected: tuple[int, ...]) -> torch.Tensor:
-    """Return [N, T, C, 3, H, W]; `expected` are T and C."""
+    """Return frames as [N, T, C, 3, H, W]; `expected` is (T, C)."""
     is_windows = isinstance(frames, torch.Tensor) and frames.ndim == 6
     if not is_windows or tuple(frames.shape[1:3]) != tuple(expected):
         shape = [*frames.shape] if isinstance(frames, torch.Tensor) else type(frames).__name__
         raise ConfigError(
-            f"frames of windows must be [N, T, C, 3, H, W], here with T and C {[*expected]}, got "
+            f"frames of windows must be [N, T, C, 3, H, W] with [T, C] = {[*expected]}, got "
             f"{shape}; show them before the transform"
         )
     images = images_of(frames.flatten(1, 2), True)

@@ -15,16 +15,16 @@ from headrace.atomic_file import write_bytes_whole
 from headrace.errors import ConfigError
 
 Mark = Literal["pad", "repeated", "concealed", "missing", "empty"]
-"""Reason why an image is not a frame of its own: it replaces one beyond the clip, repeats another,
-is damaged, is missing, or its slot has no clip."""
+"""Why an image is not an ordinary frame: it replaces one beyond the clip's end, repeats another
+frame, is damaged, is missing, or its slot is empty."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cell:
-    """One image with its caption."""
+    """Image with its caption."""
 
     image: NDArray[np.uint8]
-    """uint8 [h, w, 3], RGB, in the size in which it is drawn."""
+    """uint8 [h, w, 3], RGB, at the drawn size."""
     lines: tuple[str, ...]
     """Lines of the caption."""
     marks: tuple[Mark, ...] = ()
@@ -43,12 +43,12 @@ class Strip:
 GAP: Final = 10
 """Pixels between images, and at the border."""
 _LINE: Final = 15
-"""Pixels of a line of text."""
+"""Height of a line of text, in pixels."""
 _FONT_SIZE: Final = 12
 _BORDER: Final = 3
-"""Pixels of the border of a marked image."""
+"""Width of the border of a marked image, in pixels."""
 _MIN_WIDTH: Final = 480
-"""Pixels of a sheet from left to right, at least, for its title."""
+"""Min width of a sheet, in pixels; leaves room for the title."""
 _INK, _HEADING_INK, _PAPER = "#444444", "#000000", "#ffffff"
 _COLORS: Final[dict[Mark, str]] = {
     "pad": "#1f6fd0",
@@ -62,16 +62,16 @@ _Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
 def strip_height(strip: Strip) -> int:
-    """Return the pixels of a strip from top to bottom, with the gap above it."""
+    """Return the height of a strip in pixels, including the gap above it."""
     heading = _LINE + _BORDER if strip.heading else 0
     cells = [len(cell.image) + _LINE * (len(cell.lines) + bool(cell.marks)) for cell in strip.cells]
     return GAP + heading + max(cells) + _BORDER
 
 
 def _draw_sheet(title: Sequence[str], strips: Sequence[Strip]) -> Image.Image:
-    """Return an RGB image: the title, then the strips, at least one, from top to bottom.
+    """Draw the title, then the strips (one or more), from top to bottom, as an RGB image.
 
-    Captions longer than their image are shortened in the middle. Marked images have a border and
+    Captions wider than their image are shortened in the middle. Marked images have a border and
     their marks as text.
     """
     font = ImageFont.load_default(size=_FONT_SIZE)
@@ -122,7 +122,7 @@ def _draw_cell(
 
 
 def _shorten(text: str, width: float, font: _Font) -> str:
-    """Return a text in one line of `width` pixels, with an ellipsis in the middle if needed."""
+    """Return one line of at most `width` pixels, with an ellipsis in the middle if needed."""
     text = " ".join(text.encode("utf-8", "replace").decode().split())[:400]
     if font.getlength(text) <= width:
         return text
@@ -152,7 +152,7 @@ _FORMATS: Final = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEB
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ContactSheet:
-    """The result of `batch.show()`: a notebook displays it, `save` writes it."""
+    """Result of `batch.show()`: a notebook displays it, `save` writes it."""
 
     title: tuple[str, ...]
     """Lines about the shown samples, and about the range of values."""
@@ -161,7 +161,7 @@ class ContactSheet:
 
     @property
     def image(self) -> Image.Image:
-        """The sheet as an RGB image, drawn on each access: some 10 ms."""
+        """The sheet as an RGB image, drawn on each access, in about 10 ms."""
         return _draw_sheet(self.title, self.strips)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -171,13 +171,10 @@ class ContactSheet:
             ConfigError: the path does not end in .png, .jpg, .jpeg or .webp, or cannot be written.
         """
         if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
-            raise ConfigError(f"a contact sheet is saved to a path, got {path!r}")
+            raise ConfigError(f"path must be a path, such as 'batch.png', got {path!r}")
         kind = _FORMATS.get(Path(path).suffix.lower())
         if kind is None:
-            raise ConfigError(
-                f"a contact sheet is saved as {', '.join(_FORMATS)}, got {os.fspath(path)!r}; "
-                'give a name such as "batch.png"'
-            )
+            raise ConfigError(f"path must end in {', '.join(_FORMATS)}, got {os.fspath(path)!r}")
         write_bytes_whole(Path(path), self._encode(kind))
 
     def __repr__(self) -> str:

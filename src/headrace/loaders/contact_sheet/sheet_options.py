@@ -1,4 +1,4 @@
-"""SheetOptions: the samples of a batch to show, and the grid of their images as uint8."""
+"""SheetOptions: which samples of a batch to show, and their images as a grid of uint8."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,24 +23,24 @@ from headrace.loaders.contact_sheet.contact_sheet import (
 from headrace.units import check_counts, check_integers
 
 _ROUNDING = 1e-3
-"""Distance from [0, 1] or [0, 255] that resizing in floats may add."""
+"""Rounding error by which resized floats may exceed [0, 1] or [0, 255]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Levels:
-    """The map from values to [0, 255]: (value - low) / (high - low), per channel or for all."""
+    """Map from values to [0, 255]: (value - low) / (high - low) * 255, per channel or for all."""
 
     low: torch.Tensor
-    """float32 [C, 1, 1], or a scalar: the value of black."""
+    """float32 [C, 1, 1], or a scalar: value of black."""
     high: torch.Tensor
-    """float32 [C, 1, 1], or a scalar: the value of white."""
+    """float32 [C, 1, 1], or a scalar: value of white."""
     note: str = ""
-    """A remark for the title; empty where values are shown as they are."""
+    """Note for the title; empty if values are shown as they are."""
 
     def to_uint8(self, values: torch.Tensor, side: int) -> NDArray[np.uint8]:
         """Return an image of `shrink_to`, [C, h, w] with C 1 or 3, as uint8 [h, w, 3].
 
-        Small images are enlarged by an integer factor, by repeating pixels. NaN becomes black,
+        Small images are enlarged by an integer factor, by repeating pixels. NaN becomes black, and
         infinity black or white.
         """
         scaled = (values - self.low) / (self.high - self.low) * 255
@@ -51,9 +51,9 @@ class Levels:
 
 
 def shrink_to(side: int, image: torch.Tensor) -> torch.Tensor:
-    """Return an image [C, H, W] as float32 on the CPU, with no side longer than `side`.
+    """Return an image [C, H, W] as float32 on the CPU, with sides of at most `side` pixels.
 
-    A larger one is averaged down on its device; others keep their size.
+    A larger image is averaged down on its device; a smaller one keeps its size.
     """
     values, size = image.float(), size_in(side, image)
     if size[0] < values.shape[-2] or size[1] < values.shape[-1]:
@@ -76,36 +76,34 @@ def find_levels(
     mean: Sequence[float] | None,
     std: Sequence[float] | None,
 ) -> Levels:
-    """Return the levels that undo a normalisation, or that fit the values.
+    """Return the levels that undo a normalization, or that fit the range of the values.
 
     Args:
         images: All shown images, at least one, as `shrink_to` returned them.
-        dtype: Their dtype before.
-        mean: Subtracted mean of each channel, of images in [0, 1]; None: not normalised.
-        std: Standard deviation of each channel, by which they were divided.
+        dtype: Their dtype before `shrink_to`.
+        mean: Mean of each channel that was subtracted from images in [0, 1]; None: not normalized.
+        std: Standard deviation of each channel that they were divided by.
 
     Raises:
-        ConfigError: only one of mean and std is given, or it has neither one number nor C.
+        ConfigError: only one of mean and std is given, or one has neither 1 nor C numbers.
     """
     if (mean is None) != (std is None):
-        raise ConfigError("mean and std undo a normalisation together; give both, or neither")
+        raise ConfigError("mean and std undo a normalization together; give both or neither")
     if mean is not None and std is not None:
-        center, spread = (_per_channel(values, len(images[0])) for values in (mean, std))
-        if not bool((spread > 0).all()):
+        center, scale = (_per_channel(values, len(images[0])) for values in (mean, std))
+        if not bool((scale > 0).all()):
             raise ConfigError(f"std must be above 0, got {std}")
-        return Levels(low=-center / spread, high=(1 - center) / spread, note="mean and std undone")
+        return Levels(low=-center / scale, high=(1 - center) / scale, note="mean and std undone")
     if dtype in (torch.uint8, torch.uint16):
         return _levels(0, 255 if dtype == torch.uint8 else 65535)
     values = torch.cat([image.flatten() for image in images])
     is_finite = values.isfinite()
     low, high = map(float, values[is_finite].aminmax()) if is_finite.any() else (0.0, 1.0)
-    odd = "" if is_finite.all() else "some values are no numbers, shown black or white; "
+    note = "" if is_finite.all() else "values that are not finite are black or white; "
     if low >= -_ROUNDING and high <= 255 + _ROUNDING:
-        return _levels(0, 1 if high <= 1 + _ROUNDING else 255, odd.removesuffix("; "))
-    stretched = f"values from {low:.2f} (black) to {high:.2f} (white); "
-    return _levels(
-        low, max(high, low + _ROUNDING), f"{odd}{stretched}give mean and std for colours"
-    )
+        return _levels(0, 1 if high <= 1 + _ROUNDING else 255, note.removesuffix("; "))
+    note += f"values from {low:.2f} (black) to {high:.2f} (white); give mean and std for colors"
+    return _levels(low, max(high, low + _ROUNDING), note)
 
 
 def _levels(low: float, high: float, note: str = "") -> Levels:
@@ -132,17 +130,19 @@ _EXPECTED = "frames of a batch must be images [N, 3, H, W] or clips [N, T, 3, H,
 def images_of(frames: Any, is_clips: bool | None) -> torch.Tensor:
     """Return frames as [N, C, H, W], or clips as [N, T, C, H, W], C 1 or 3; a view.
 
-    Channels-last frames are accepted too, and clips [N, C, T, H, W] as 3-D networks take them.
+    Also accepts channels-last frames, and clips [N, C, T, H, W] as for 3-D networks.
 
     Args:
         frames: Entry `frames` of a batch.
-        is_clips: Whether the samples are clips, if known.
+        is_clips: Whether the samples are clips; None: unknown.
 
     Raises:
-        ConfigError: they have another shape, or are empty.
+        ConfigError: the frames have another shape, or are empty.
     """
     if not isinstance(frames, torch.Tensor):
-        raise ConfigError(f"{_EXPECTED}, got {type(frames).__name__}; show them before that")
+        raise ConfigError(
+            f"{_EXPECTED}, got {type(frames).__name__}; show them before the transform"
+        )
     if frames.ndim not in (4, 5) or is_clips not in (None, frames.ndim == 5):
         raise ConfigError(f"{_EXPECTED}, got {[*frames.shape]}; show them before the transform")
     shape = frames.shape
@@ -158,12 +158,13 @@ def images_of(frames: Any, is_clips: bool | None) -> torch.Tensor:
 
 
 WIDTH: Final = 1280
-"""Pixels of a sheet from left to right, at most."""
+"""Max width of a sheet, in pixels."""
 HEIGHT: Final = 4096
-"""Pixels of its strips from top to bottom, at most."""
+"""Max height of its strips, in pixels."""
 _MAX_COLUMNS: Final = 16
+"""Max frames shown per clip."""
 _MAX_SIDE: Final = 320
-"""Pixels of the longer side of an image, at most."""
+"""Max pixels of an image's longer side."""
 
 Position = tuple[int, ...]
 """Index of an image in a batch: (sample,), (sample, step), (slot, camera) or (window, step,
@@ -174,12 +175,12 @@ Caption = tuple[Sequence[str], Sequence[Mark]]
 
 @dataclass(frozen=True, kw_only=True)
 class BatchNames:
-    """Names shown to a reader; a batch that a trainer rebuilt has none, and shows numbers."""
+    """Names for captions. A batch that a trainer rebuilt has none; its captions show numbers."""
 
     videos: tuple[str, ...] = ()
-    """File of each sample, or its clip of several cameras."""
+    """File of each sample, or its camera clip."""
     classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Column of labels in words → names of its classes."""
+    """Column of text labels → names of its classes."""
     cameras: tuple[str, ...] = ()
     """Camera names, in the order of the batch."""
 
@@ -193,9 +194,9 @@ class SheetOptions:
     """
 
     samples: int | Sequence[int] | None = None
-    """Number of samples, from the first on, or a list of samples; None: a default number."""
+    """Number of samples from the first on, or a list of samples; None: a default number."""
     frames: int = 8
-    """Frames of each clip, at most, evenly from the first to the last."""
+    """Max frames per clip, evenly from the first to the last."""
     mean: Sequence[float] | None = None
     std: Sequence[float] | None = None
 
@@ -203,7 +204,7 @@ class SheetOptions:
         check_counts(1, _MAX_COLUMNS, frames=self.frames)
 
     def choose(self, count: int, default: int) -> list[int]:
-        """Return the shown samples of `count`; at most `default` if none are given.
+        """Return the positions of the samples to show among `count`; the first `default` if None.
 
         Raises:
             ConfigError: a sample does not exist, or the list is empty.
@@ -216,13 +217,13 @@ class SheetOptions:
         check_integers(0, **{f"samples[{k}]": sample for k, sample in enumerate(samples)})
         if not samples or max(samples) >= count:
             raise ConfigError(
-                f"samples must be some of the {count} positions in the batch, from 0 on, got "
+                f"samples must be positions in the batch, from 0 to {count - 1}, got "
                 f"{str([*samples])[:80]}"
             )
         return [int(sample) for sample in samples]
 
 
-def spread(count: int, limit: int) -> list[int]:
+def evenly_spaced(count: int, limit: int) -> list[int]:
     """Return at most `limit` of `count` indices, evenly from the first to the last."""
     if count <= limit:
         return list(range(count))
@@ -236,13 +237,13 @@ def build_sheet(
     summarise: Callable[[Sequence[Strip]], str],
     options: SheetOptions,
 ) -> ContactSheet:
-    """Return a sheet of as many rows as fit its height.
+    """Return a sheet with as many rows as fit its height.
 
     Args:
         rows: Heading and positions of each strip; at least one.
         image_at: Returns the image at a position, [C, H, W] with C 1 or 3.
-        caption_at: Returns its caption.
-        summarise: Returns the first line of the title, given the strips that fit.
+        caption_at: Returns the caption at a position.
+        summarise: Returns the first line of the title, from the strips that fit.
         options: Mean and std of the images.
 
     Raises:

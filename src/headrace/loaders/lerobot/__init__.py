@@ -1,1 +1,1 @@
-"""LeRobot datasets: their folder, the windows of their episodes, and loaders of them."""
+"""LeRobot datasets: folder, windows of episodes, and loaders."""

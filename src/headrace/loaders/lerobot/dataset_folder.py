@@ -1,4 +1,4 @@
-"""DatasetFolder: metadata, rows and video files of a LeRobot dataset, as they lie in its folder."""
+"""DatasetFolder: metadata, rows and video files in the folder of a LeRobot dataset."""
 
 import os
 from collections import defaultdict
@@ -22,7 +22,7 @@ from headrace.loaders.lerobot.dataset_layout import (
     Camera,
     DatasetLayout,
     EpisodeTable,
-    joined_tables,
+    concat_tables,
     read_parquet,
     table_errors,
 )
@@ -31,10 +31,10 @@ from headrace.units import check_counts
 ProblemKind = Literal[
     "missing", "unreadable", "rows", "values", "short", "unequal", "off", "keyframe", "damage"
 ]
-"""missing, unreadable: of a file. rows: they do not match the metadata. values: a column that
-cannot be used. short: a video ends before its rows. unequal: cameras with different numbers of
-frames. off: frames that are not at the time of their row. keyframe: an episode that starts between
-keyframes. damage: what the index of a video reports."""
+"""missing, unreadable: a file. rows: rows that do not match the metadata. values: an unusable
+column. short: a video that ends before its rows. unequal: cameras with different numbers of frames.
+off: frames whose time differs from their row's. keyframe: an episode that starts between keyframes.
+damage: problems that the index of a video reports."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class DatasetProblem:
     kind: ProblemKind
     message: str
     episodes: tuple[int, ...] = ()
-    """Numbers of the episodes that it concerns; empty: not of any by itself."""
+    """Numbers of the affected episodes; empty: the problem is of the whole dataset."""
     file: Path | None = None
 
     @classmethod
     def of_file(cls, file: Path, error: Exception, episodes: NDArray[np.int64]) -> Self:
-        """Return the problem of a file that cannot be read, by its error."""
+        """Return the problem of a file that cannot be read, from its error."""
         kind: ProblemKind = "unreadable" if file.exists() else "missing"
         return cls(kind, str(error), tuple(episodes.tolist()), file)
 
@@ -67,7 +67,7 @@ Columns = Mapping[str, torch.Tensor | list[str]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DatasetFolder:
-    """A LeRobot dataset, v2.0 to v3.0: E episodes, and M rows, one for each moment of them."""
+    """LeRobot dataset, v2.0 to v3.0, with E episodes and M rows; a row is one time step."""
 
     root: Path
     info: Mapping[str, Any]
@@ -75,14 +75,14 @@ class DatasetFolder:
     episodes: NDArray[np.int64]
     """int64 [E], ascending: numbers of the episodes."""
     row_start: NDArray[np.int64]
-    """int64 [E + 1]: first row of each episode; last, the number of rows."""
+    """int64 [E + 1]: first row of each episode; the last entry is M."""
     columns: Columns
-    """Column → [M, ...], as LeRobot makes tensors of them: int64, bool, or the default float."""
+    """Column → [M, ...]: texts, or a tensor with LeRobot's dtype (int64, bool or default float)."""
     cameras: tuple[Camera, ...]
     texts: Mapping[str, Mapping[int, str]]
-    """`task`, and `subtask` where the dataset has some → the text of each of their numbers."""
+    """`task`, and `subtask` if the dataset has subtasks → number → text."""
     stats: Mapping[str, Mapping[str, NDArray[Any]]]
-    """Feature → statistic → its values, for normalization; empty: the dataset has none."""
+    """Feature → statistic → values, for normalization; empty: the dataset has no statistics."""
 
     @classmethod
     def open(
@@ -91,23 +91,24 @@ class DatasetFolder:
         episodes: Sequence[int] | None = None,
         on_problem: OnProblem = refuse,
     ) -> Self:
-        """Read the metadata and the rows of a dataset; no video is opened.
+        """Read the metadata and the rows of a dataset. Opens no video.
 
         Args:
-            root: Its folder; or the id of a repository ("lerobot/pusht") that the local cache of
-                `huggingface_hub` or of LeRobot holds.
+            root: Folder of the dataset; or id of a repository ("lerobot/pusht") in the local cache
+                of `huggingface_hub` or LeRobot.
             episodes: Numbers of the episodes to use; None: all.
-            on_problem: Called for each file of rows that cannot be read, and for rows that do not
-                match the metadata. If it returns, the rows that can be used are.
+            on_problem: Called for each unreadable file of rows, and for rows that do not match the
+                metadata. If it returns, the usable rows are used.
 
         Raises:
-            ConfigError: it is no dataset, of another version, not here, or has no such episode.
+            ConfigError: the dataset is missing, has another version, or lacks an episode, or the
+                folder is not a dataset.
             BackendError: pyarrow is not installed.
         """
         folder = find_folder(root)
         with table_errors(f"the metadata of {folder} is not as LeRobot writes it"):
             layout = DatasetLayout.of(folder)
-            table = _chosen(layout.episodes(), episodes, folder)
+            table = _choose_episodes(layout.episodes(), episodes, folder)
             columns, counts = _read_rows(layout, table, on_problem, reads_all=episodes is None)
             opened = cls(
                 root=folder,
@@ -128,7 +129,7 @@ class DatasetFolder:
 
     @property
     def fps(self) -> float:
-        """Rows in a second."""
+        """Rows per second."""
         return float(self.info["fps"])
 
     @property
@@ -143,10 +144,10 @@ class DatasetFolder:
         return np.arange(len(self.episodes)).repeat(np.diff(self.row_start))
 
     def numbers(self, column: str) -> NDArray[Any]:
-        """Return a column of one number a row, [M]. Raises ConfigError where it holds text."""
+        """Return a column with one number per row, [M]. Raises ConfigError if it holds text."""
         values = self.columns[column]
         if not isinstance(values, torch.Tensor):
-            raise ConfigError(f"{column} of {self.root} holds text, and numbers are needed")
+            raise ConfigError(f"{column} of {self.root} must hold numbers, got text")
         array: NDArray[Any] = values.numpy()
         return array
 
@@ -160,14 +161,14 @@ class DatasetFolder:
         return f"episode {self.episodes[episode]}, frame {row - self.row_start[episode]}"
 
     def row_problem(self, row: int, message: str) -> DatasetProblem:
-        """Return the problem of a row; `message` goes on after its name."""
+        """Return the problem of a row; `message` continues after the name of the row."""
         number = int(self.episodes[self.episode_of[row]])
         return DatasetProblem("rows", f"{self.name(row)}{message}", (number,))
 
     def _check_texts(self, on_problem: OnProblem) -> None:
-        """Check that all tasks of rows have a text."""
+        """Check that all task and subtask numbers of rows have a text."""
         for name, texts in self.texts.items():
-            if f"{name}_index" not in self.columns:  # a problem already
+            if f"{name}_index" not in self.columns:  # already reported
                 continue
             numbers = self.numbers(f"{name}_index")
             for row in np.flatnonzero(~np.isin(numbers, [*texts]))[:1].tolist():
@@ -182,10 +183,10 @@ def find_folder(root: str | os.PathLike[str]) -> Path:
     """Return the folder of a dataset, or of a repository in a local cache.
 
     Raises:
-        ConfigError: it is not here; the message says how to download it.
+        ConfigError: there is none; the message contains the download command.
     """
     if not isinstance(root, str | os.PathLike):
-        raise ConfigError(f"a dataset is named by its folder, got {root!r:.40}; {NOT_A_DATASET}")
+        raise ConfigError(f"root must be a path, got {root!r:.40}; {NOT_A_DATASET}")
     folder, repo_id = Path(root), str(root)
     if folder.exists():
         if not (folder / "meta" / "info.json").is_file():
@@ -193,7 +194,7 @@ def find_folder(root: str | os.PathLike[str]) -> Path:
         return folder
     if repo_id.count("/") != 1 or repo_id.startswith(("/", ".", "~")):
         raise ConfigError(f"there is no folder {folder}; {NOT_A_DATASET}")
-    for cached in _cached(repo_id):
+    for cached in _cache_folders(repo_id):
         if (cached / "meta" / "info.json").is_file():
             return cached
     raise ConfigError(
@@ -203,16 +204,16 @@ def find_folder(root: str | os.PathLike[str]) -> Path:
     )
 
 
-def _cached(repo_id: str) -> Iterator[Path]:
-    """Yield the folders in which a repository would lie."""
+def _cache_folders(repo_id: str) -> Iterator[Path]:
+    """Yield the folders in which a downloaded repository would be."""
     try:
         from huggingface_hub import constants, try_to_load_from_cache
         from huggingface_hub.errors import HFValidationError
     except ImportError:
         return
-    of_lerobot = Path(constants.HF_HOME) / "lerobot"
-    yield of_lerobot / repo_id
-    caches = (Path(constants.HF_HUB_CACHE), of_lerobot / "hub")
+    lerobot_cache = Path(constants.HF_HOME) / "lerobot"
+    yield lerobot_cache / repo_id
+    caches = (Path(constants.HF_HUB_CACHE), lerobot_cache / "hub")
     # LeRobot downloads the tag of a version, `hf download` the branch.
     for revision, cache in product(("main", *VERSIONS), caches):
         with suppress(HFValidationError):
@@ -229,8 +230,10 @@ def positions_of(files: Iterable[Path]) -> Mapping[Path, list[int]]:
     return positions
 
 
-def _chosen(table: EpisodeTable, episodes: Sequence[int] | None, folder: Path) -> EpisodeTable:
-    """Return the table of the episodes with some numbers; None: of all."""
+def _choose_episodes(
+    table: EpisodeTable, episodes: Sequence[int] | None, folder: Path
+) -> EpisodeTable:
+    """Return the table of the episodes with the given numbers; None: all."""
     numbers = np.array(table["episode_index"], np.int64)
     if not len(numbers):
         raise ConfigError(f"{folder} has no episodes; record some, or give another dataset")
@@ -243,9 +246,9 @@ def _chosen(table: EpisodeTable, episodes: Sequence[int] | None, folder: Path) -
         check_counts(0, 2**63 - 1, episodes=episode)
     missing = sorted({*map(int, wanted)} - {*numbers.tolist()})
     if missing or not wanted:
-        lacks = f"has no episode {missing[0]}" if missing else "was asked for no episode"
+        lacks = f"{folder} has no episode {missing[0]}; " if missing else "episodes is empty; "
         raise ConfigError(
-            f"{folder} {lacks}; it has {len(numbers)}, from {numbers[0]} to {numbers[-1]}"
+            f"{lacks}choose among the {len(numbers)} episodes from {numbers[0]} to {numbers[-1]}"
         )
     chosen = np.flatnonzero(np.isin(numbers, wanted)).tolist()
     return {name: [values[k] for k in chosen] for name, values in table.items()}
@@ -254,10 +257,10 @@ def _chosen(table: EpisodeTable, episodes: Sequence[int] | None, folder: Path) -
 def _read_rows(
     layout: DatasetLayout, table: EpisodeTable, on_problem: OnProblem, *, reads_all: bool
 ) -> tuple[Columns, NDArray[np.int64]]:
-    """Return the columns of the rows of episodes, in their order, and the rows of each."""
+    """Return the columns of the episodes' rows, in order, and the number of rows of each."""
     episodes, lengths = (np.array(table[name], np.int64) for name in ("episode_index", "length"))
-    features = layout.info["features"]
-    shapes = {name: of["shape"] for name, of in features.items() if of["dtype"] != "video"}
+    features = layout.info["features"].items()
+    shapes = {name: feature["shape"] for name, feature in features if feature["dtype"] != "video"}
     filters = None if reads_all else [("episode_index", "in", episodes.tolist())]
     is_read, tables = np.ones(len(episodes), np.bool_), []
     files = layout.files("data", layout.info["data_path"], table)
@@ -269,7 +272,7 @@ def _read_rows(
             on_problem(DatasetProblem.of_file(file, error, episodes[positions]))
     if not tables:
         return dict.fromkeys(shapes, torch.zeros(0)), np.zeros(len(episodes), np.int64)
-    rows = joined_tables(tables, layout.root)
+    rows = concat_tables(tables, layout.root)
     numbers = rows.column("episode_index").to_numpy()
     is_known = np.isin(numbers, episodes)
     if not is_known.all() or (np.diff(numbers) < 0).any():
@@ -287,8 +290,8 @@ def _read_rows(
             if name in NEEDED:
                 raise
             on_problem(DatasetProblem("values", str(error)))
-    places = np.searchsorted(episodes, numbers[is_known])
-    counts = np.bincount(places, minlength=len(episodes))
+    positions = np.searchsorted(episodes, numbers[is_known])
+    counts = np.bincount(positions, minlength=len(episodes))
     for k in np.flatnonzero((counts != lengths) & is_read).tolist():
         message = (
             f"episode {episodes[k]} of {layout.root} has {counts[k]} rows in data, and "
@@ -299,20 +302,20 @@ def _read_rows(
 
 
 def _as_tensor(column: Any, shape: Sequence[int], where: str) -> torch.Tensor | list[str]:
-    """Return a column as LeRobot's items have it: a number of shape (1,) is a scalar.
+    """Return a column with the shape of LeRobot's items: numbers of shape (1,) become scalars.
 
     Args:
-        column: A column of pyarrow.
-        shape: Shape of a row by the metadata.
+        column: Column of a pyarrow table.
+        shape: Shape of a row in the metadata.
         where: Name of the column and its dataset, for messages.
 
     Raises:
-        ConfigError: it lacks values, or they are no numbers or texts, or of another shape.
+        ConfigError: values are missing, are neither numbers nor text, or have another shape.
     """
     import pyarrow.compute
 
     values, rows = column.combine_chunks(), len(column)
-    values = getattr(values, "storage", values)  # of an extension type
+    values = getattr(values, "storage", values)  # if it is an extension type
     lacking, is_ragged = values.null_count, False
     while str(values.type).startswith(("list", "fixed_size_list", "large_list")):
         is_ragged |= len(pyarrow.compute.list_value_length(values).unique()) > 1
@@ -327,11 +330,11 @@ def _as_tensor(column: Any, shape: Sequence[int], where: str) -> torch.Tensor | 
     dtypes = {"b": torch.bool, "i": torch.int64, "u": torch.int64, "f": torch.get_default_dtype()}
     dtype = dtypes.get(array.dtype.kind)
     if dtype is None:
-        raise ConfigError(f"{where} holds {values.type}, and numbers or text are needed")
+        raise ConfigError(f"{where} must hold numbers or text, got {values.type}")
     inner = () if tuple(shape) == (1,) else tuple(shape)
     if is_ragged or array.size != rows * int(np.prod(inner)):
         raise ConfigError(
-            f"{where} holds {array.size} values in {rows} rows, and each row must be of shape "
+            f"{where} holds {array.size} values in {rows} rows, but rows must have the shape "
             f"{[*shape]}"
         )
     array = array.astype(np.int64) if array.dtype.kind == "u" else array

@@ -1,4 +1,4 @@
-"""DatasetLayout: the metadata of a LeRobot dataset, and where a version keeps rows and videos."""
+"""DatasetLayout: metadata of a LeRobot dataset, and the paths of its rows and videos."""
 
 import json
 import re
@@ -19,69 +19,71 @@ from headrace.loaders.lerobot.depth_codes import DepthCodes
 from headrace.video.source import is_inside
 
 _JOINED: Final = "v3.0"
-"""From this version on, files hold several episodes, and tables are Parquet."""
+"""First version whose files hold several episodes, and whose metadata tables are Parquet."""
 VERSIONS: Final = (_JOINED, "v2.1", "v2.0")
-"""Versions of the layout that are read."""
+"""Supported versions of the layout."""
 NEEDED: Final = ("timestamp", "frame_index", "episode_index", "task_index")
-"""Columns of every dataset."""
+"""Columns that every dataset has."""
 _NUMBERS: Final = ("chunk_index", "file_index")
-"""Names of the two numbers of a file; in paths, from v3.0 on."""
+"""Names of a file's two numbers in tables, and in paths of v3.0."""
 _OF_EPISODES: Final = ("episode_chunk", "episode_index")
-"""The same in paths before."""
+"""Names of a file's two numbers in paths before v3.0."""
 
 NOT_A_DATASET: Final = (
     "give the folder of a LeRobot dataset, which holds meta/info.json, data and videos"
 )
 _AGAIN: Final = "download the dataset again"
 _PATH: Final = re.compile(r"(?:[^{}]|\{[a-z_]+(?::0?\d{1,2}d)?\})+")
-"""A path with places as LeRobot writes them: another format could ask for gigabytes."""
+"""Path with placeholders as LeRobot writes them; any other format spec could produce gigabytes."""
 _ERRORS: Final = (
     *(ArithmeticError, AttributeError, LookupError, NotImplementedError),
     *(OSError, RecursionError, TypeError, ValueError),
 )
-"""Errors of pyarrow, of json, and of entries that are missing or of another type."""
+"""Errors of pyarrow and json, and of missing entries and entries of another type."""
 
 Stats = dict[str, dict[str, NDArray[Any]]]
-"""Feature → statistic → its values."""
+"""Feature → statistic → values."""
 EpisodeTable = dict[str, list[Any]]
-"""Column → its value for each episode, by number: `episode_index` and `length`; and for the rows,
-`data/`, and each camera, `videos/KEY/`: `chunk_index` and `file_index`, the numbers of the file. Of
-cameras also `from_timestamp` and `until`: seconds in the file at which the episode starts, and at
-which the next one does; infinite for the last."""
+"""Column → value per episode, in the order of episode numbers. Columns: `episode_index` and
+`length`; `chunk_index` and `file_index`, the numbers of a file, with the prefix `data/` for rows
+and `videos/KEY/` for each camera; and for cameras `from_timestamp` and `until`, the times in the
+file, in seconds, at which the episode and the next one start; infinite for the last."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Camera:
-    """The video files of one camera."""
+    """Video files of one camera."""
 
     key: str
-    """Its name in the dataset: `observation.images.laptop`."""
+    """Feature name: `observation.images.laptop`."""
     files: tuple[Path, ...]
     """File of each episode."""
     start_seconds: NDArray[np.float64]
-    """float64 [episodes]: time in its file at which each episode starts."""
+    """float64 [episodes]: time in the file at which each episode starts."""
     end_seconds: NDArray[np.float64]
-    """float64 [episodes]: time at which the next one in its file starts; infinite for the last."""
+    """float64 [episodes]: time at which the next episode in the file starts; infinite for the
+    last."""
     depth: DepthCodes | None
-    """How it keeps depths; None: it shows pictures."""
+    """Encoding of depth; None: color frames."""
 
 
 @dataclass(frozen=True)
 class DatasetLayout:
-    """Where a version keeps its tables and files: before v3.0, each episode has its own."""
+    """Tables and file paths of a dataset, by its version."""
 
     root: Path
     info: Mapping[str, Any]
     """Content of `meta/info.json`."""
     is_joined: bool
-    """Whether files hold several episodes, and tables are Parquet: v3.0."""
+    """Whether files hold several episodes, and tables are Parquet (v3.0), or each episode has its
+    own files."""
 
     @classmethod
     def of(cls, folder: Path) -> "DatasetLayout":
         """Return the layout of a dataset.
 
         Raises:
-            ConfigError: it has another version, or features that are not read.
+            ConfigError: the version or a feature is not supported.
         """
         info = read_json(folder / "meta" / "info.json")
         version = info.get("codebase_version")
@@ -91,14 +93,14 @@ class DatasetLayout:
                 f"{', '.join(reversed(VERSIONS))}; convert it with lerobot's scripts"
             )
         if not float(info["fps"]) > 0:
-            raise ConfigError(f"{folder} has {info['fps']} frames per second; write the real ones")
+            raise ConfigError(f"fps of {folder} must be above 0, got {info['fps']}")
         for name in NEEDED:
             if name not in info["features"]:
-                raise ConfigError(f"{folder} has no feature {name}, which every dataset has")
+                raise ConfigError(f"{folder} has no feature {name}, which every dataset must have")
         for key, feature in info["features"].items():
             if feature["dtype"] == "image":
                 raise ConfigError(
-                    f"{folder} keeps {key} as pictures in its tables, not as video; convert it "
+                    f"{folder} stores {key} as images in its tables, not as video; convert it "
                     "with lerobot's `lerobot-edit-dataset --operation.type convert_image_to_video`"
                     ", or read it with LeRobotDataset"
                 )
@@ -108,24 +110,24 @@ class DatasetLayout:
         """Return the table of all episodes."""
         cameras = [f"videos/{key}" for key in self._camera_keys]
         table = self._joined_episodes(cameras) if self.is_joined else self._episode_lines(cameras)
-        return table | {f"{of}/until": _next_starts(table, of) for of in cameras}
+        return table | {f"{prefix}/until": _next_starts(table, prefix) for prefix in cameras}
 
-    def files(self, of: str, path: str, table: EpisodeTable, **names: str) -> tuple[Path, ...]:
-        """Return the file of each episode, by a path with places for numbers and names.
+    def files(self, prefix: str, path: str, table: EpisodeTable, **names: str) -> tuple[Path, ...]:
+        """Return the file of each episode, from a path with placeholders for numbers and names.
 
         Raises:
-            ConfigError: it leaves the folder of the dataset.
+            ConfigError: the path is not inside the folder of the dataset.
         """
-        places = _NUMBERS if self.is_joined else _OF_EPISODES
-        numbers = [*zip(table[f"{of}/chunk_index"], table[f"{of}/file_index"], strict=True)]
+        placeholders = _NUMBERS if self.is_joined else _OF_EPISODES
+        numbers = [*zip(table[f"{prefix}/chunk_index"], table[f"{prefix}/file_index"], strict=True)]
         files = dict[tuple[int, int], Path]()
         for pair in dict.fromkeys(numbers):
-            values = names | dict(zip(places, pair, strict=True))
+            values = names | dict(zip(placeholders, pair, strict=True))
             name = path.format(**values) if _PATH.fullmatch(path) else ""
             if not name or not is_inside(name):
                 raise ConfigError(
-                    f"{self.root} keeps files at {path!r:.80}, which is no path in its folder; "
-                    "get the dataset from a source that you trust"
+                    f"{self.root} has the file path {path!r:.80}, which is not inside its folder; "
+                    "get the dataset from a trusted source"
                 )
             files[pair] = self.root / name
         return tuple(files[pair] for pair in numbers)
@@ -135,7 +137,7 @@ class DatasetLayout:
         return tuple(self._camera(key, table) for key in self._camera_keys)
 
     def texts(self) -> dict[str, dict[int, str]]:
-        """Return the texts that `task_index` counts, and `subtask_index`, where there is one."""
+        """Return the texts of `task_index`, and of `subtask_index` if the dataset has it."""
         if not self.is_joined:
             lines = read_json(self.root / "meta" / "tasks.jsonl")
             return {"task": {int(line["task_index"]): str(line["task"]) for line in lines}}
@@ -150,12 +152,12 @@ class DatasetLayout:
         return texts
 
     def stats(self) -> Stats:
-        """Return the statistics of each feature; empty where there are none."""
-        of_each = self.root / "meta" / "episodes_stats.jsonl"
-        of_all = of_each.with_name("stats.json")
-        if not self.is_joined and of_each.is_file():
-            return _joined_stats([_as_arrays(line["stats"]) for line in read_json(of_each)])
-        return _as_arrays(read_json(of_all)) if of_all.is_file() else {}
+        """Return the statistics of each feature; empty if there are none."""
+        per_episode = self.root / "meta" / "episodes_stats.jsonl"
+        total = per_episode.with_name("stats.json")
+        if not self.is_joined and per_episode.is_file():
+            return _merge_stats([_as_arrays(line["stats"]) for line in read_json(per_episode)])
+        return _as_arrays(read_json(total)) if total.is_file() else {}
 
     @property
     def _camera_keys(self) -> list[str]:
@@ -164,12 +166,12 @@ class DatasetLayout:
 
     def _joined_episodes(self, cameras: list[str]) -> EpisodeTable:
         meta, columns = self.root / "meta" / "episodes", ["episode_index", "length"]
-        columns += [f"{of}/{name}" for of in ("data", *cameras) for name in _NUMBERS]
-        columns += [f"{of}/from_timestamp" for of in cameras]
+        columns += [f"{prefix}/{name}" for prefix in ("data", *cameras) for name in _NUMBERS]
+        columns += [f"{prefix}/from_timestamp" for prefix in cameras]
         files = sorted(meta.glob("*/*.parquet"))
         if not files:
             raise ConfigError(f"{self.root} has no meta/episodes/*/*.parquet; {NOT_A_DATASET}")
-        joined = joined_tables([read_parquet(file, columns) for file in files], meta)
+        joined = concat_tables([read_parquet(file, columns) for file in files], meta)
         table: EpisodeTable = joined.sort_by("episode_index").to_pydict()
         return table
 
@@ -178,27 +180,27 @@ class DatasetLayout:
         lines.sort(key=lambda line: int(line["episode_index"]))
         table = {name: [line[name] for line in lines] for name in ("episode_index", "length")}
         numbers, size = [*map(int, table["episode_index"])], int(self.info.get("chunks_size", 1000))
-        for of in ("data", *cameras):
-            places = [number // size for number in numbers], numbers
-            table |= {f"{of}/{name}": place for name, place in zip(_NUMBERS, places, strict=True)}
-        return table | {f"{of}/from_timestamp": [0.0] * len(numbers) for of in cameras}
+        for prefix in ("data", *cameras):
+            table[f"{prefix}/chunk_index"] = [number // size for number in numbers]
+            table[f"{prefix}/file_index"] = numbers
+        return table | {f"{prefix}/from_timestamp": [0.0] * len(numbers) for prefix in cameras}
 
     def _camera(self, key: str, table: EpisodeTable) -> Camera:
-        of, feature = f"videos/{key}", self.info["features"][key]
+        prefix, feature = f"videos/{key}", self.info["features"][key]
         return Camera(
             key=key,
-            files=self.files(of, self.info["video_path"], table, video_key=key),
-            start_seconds=np.array(table[f"{of}/from_timestamp"], np.float64),
-            end_seconds=np.array(table[f"{of}/until"], np.float64),
+            files=self.files(prefix, self.info["video_path"], table, video_key=key),
+            start_seconds=np.array(table[f"{prefix}/from_timestamp"], np.float64),
+            end_seconds=np.array(table[f"{prefix}/until"], np.float64),
             depth=DepthCodes.of(feature.get("info") or feature.get("video_info") or {}),
         )
 
 
-def _next_starts(table: EpisodeTable, of: str) -> list[float]:
-    """Return `until` of each episode of a camera."""
-    starts = table[f"{of}/from_timestamp"]
+def _next_starts(table: EpisodeTable, prefix: str) -> list[float]:
+    """Return the column `until` of a camera."""
+    starts = table[f"{prefix}/from_timestamp"]
     until = [inf] * len(starts)
-    files = zip(table[f"{of}/chunk_index"], table[f"{of}/file_index"], strict=True)
+    files = zip(table[f"{prefix}/chunk_index"], table[f"{prefix}/file_index"], strict=True)
     in_files = sorted(zip(files, starts, range(len(starts)), strict=True))
     for (file, _, episode), (next_file, start, _) in pairwise(in_files):
         if file == next_file:
@@ -214,30 +216,30 @@ def _as_arrays(stats: Mapping[str, Mapping[str, Any]]) -> Stats:
     }
 
 
-def _joined_stats(episodes: Sequence[Stats]) -> Stats:
-    """Return the statistics of all episodes together, by those of each."""
-    joined: Stats = {}
+def _merge_stats(episodes: Sequence[Stats]) -> Stats:
+    """Return the statistics of all episodes together, from the statistics per episode."""
+    merged: Stats = {}
     for feature in episodes[0]:
-        count, lows, highs, means, stds = (
+        count, minima, maxima, means, stds = (
             np.stack([episode[feature][name] for episode in episodes])
             for name in ("count", "min", "max", "mean", "std")
         )
         frames = count[:, 0]
         mean = np.average(means, 0, frames)
         variance = np.average(stds**2 + (means - mean) ** 2, 0, frames)
-        joined[feature] = {
-            "min": lows.min(0),
-            "max": highs.max(0),
+        merged[feature] = {
+            "min": minima.min(0),
+            "max": maxima.max(0),
             "mean": mean,
             "std": np.sqrt(variance),
             "count": frames.sum(keepdims=True),
         }
-    return joined
+    return merged
 
 
 @contextmanager
 def table_errors(problem: str) -> Iterator[None]:
-    """Convert the errors of json, pyarrow, and entries that are missing or of another type."""
+    """Convert errors of json and pyarrow, and of missing or mistyped entries, to ConfigError."""
     try:
         yield
     except HeadraceError:
@@ -247,29 +249,29 @@ def table_errors(problem: str) -> Iterator[None]:
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file; of .jsonl, a list with that of each line.
+    """Return the content of a JSON file, or of each line of a .jsonl file.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the file cannot be read.
     """
     with file_errors(f"cannot read {path}", NOT_A_DATASET):
         text = path.read_text(encoding="utf-8")
-    with table_errors(f"{path} is no JSON"):
+    with table_errors(f"{path} is not JSON"):
         if path.suffix == ".jsonl":
             return [json.loads(line) for line in text.splitlines() if line.strip()]
         return json.loads(text)
 
 
 def read_parquet(file: Path, columns: list[str] | None = None, filters: Any = None) -> Any:
-    """Return a Parquet file as a table of pyarrow.
+    """Read a Parquet file as a pyarrow table.
 
     Args:
         file: The file.
-        columns: Names of its columns; None: all.
-        filters: Conditions on rows, as pyarrow has them; None: all rows.
+        columns: Columns to read; None: all.
+        filters: Filters of `pyarrow.parquet.read_table`; None: all rows.
 
     Raises:
-        ConfigError: it cannot be read, or lacks a column.
+        ConfigError: the file cannot be read, or lacks a column.
         BackendError: pyarrow is not installed.
     """
     with require("parquet", "a LeRobot dataset"):
@@ -284,8 +286,8 @@ def read_parquet(file: Path, columns: list[str] | None = None, filters: Any = No
         return pyarrow.parquet.read_table(file, columns=columns, filters=filters, partitioning=None)
 
 
-def joined_tables(tables: Sequence[Any], folder: Path) -> Any:
-    """Return tables with the same columns as one. Raises ConfigError where types differ."""
+def concat_tables(tables: Sequence[Any], folder: Path) -> Any:
+    """Concatenate tables with the same columns. Raises ConfigError if their types differ."""
     import pyarrow
 
     with table_errors(f"cannot read {folder}"):

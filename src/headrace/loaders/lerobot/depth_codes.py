@@ -1,4 +1,4 @@
-"""DepthCodes: the 12-bit values of a depth video of LeRobot, and the depths that they stand for."""
+"""DepthCodes: mapping of the 12-bit codes of a LeRobot depth video to depths."""
 
 import math
 from collections.abc import Mapping
@@ -10,30 +10,33 @@ import torch
 from numpy.typing import NDArray
 
 DepthUnit = Literal["mm", "m"]
-"""Millimetres, as whole numbers, or metres."""
+"""Whole millimeters, or meters."""
 
 _CODES: Final = 1 << 12
-_MILLIMETRES: Final = 1000.0
-_MOST_MILLIMETRES: Final = (1 << 16) - 1
+"""Number of codes."""
+_MILLIMETERS: Final = 1000.0
+"""Millimeters per meter."""
+_MAX_MILLIMETERS: Final = (1 << 16) - 1
+"""Max depth in millimeters, as in LeRobot's uint16."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DepthCodes:
-    """How a camera's depths are kept."""
+    """Encoding of a camera's depths."""
 
-    metres: torch.Tensor
+    meters: torch.Tensor
     """float32 [4096]: depth of each code."""
     unit: DepthUnit | None
-    """Unit of its statistics; None: not recorded."""
+    """Unit of the camera's statistics; None: not recorded."""
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Self | None:
-        """Return the codes of a feature, by its `info`; None: it is no depth.
+        """Return the codes of a feature, from its `info`; None: not a depth feature.
 
-        Defaults and rounding are those of `dequantize_depth` of lerobot 0.6.1.
+        Defaults and rounding are those of `dequantize_depth` in lerobot 0.6.1.
 
         Raises:
-            ValueError: the depth of a code has no logarithm, or the unit is unknown.
+            ValueError: a depth has no logarithm, or the unit is unknown.
         """
         if not (facts.get("is_depth_map") or facts.get("video.is_depth_map")):
             return None
@@ -41,30 +44,32 @@ class DepthCodes:
         low, high, shift = (
             float(facts.get(f"video.{name}", value)) for name, value in defaults.items()
         )
-        metres = torch.arange(_CODES, dtype=torch.float32)
+        meters = torch.arange(_CODES, dtype=torch.float32)
         if facts.get("video.use_log", True):
             first, last = math.log(low + shift), math.log(high + shift)
-            metres.mul_((last - first) / (_CODES - 1)).add_(first).exp_().sub_(shift)
+            meters.mul_((last - first) / (_CODES - 1)).add_(first).exp_().sub_(shift)
         else:
-            metres.mul_((high - low) / (_CODES - 1)).add_(low)
+            meters.mul_((high - low) / (_CODES - 1)).add_(low)
         unit = facts.get("depth_unit")
         if unit not in (None, *get_args(DepthUnit)):
             raise ValueError(f"depth_unit is {unit!r}")
-        return cls(metres=metres.clamp_(low, high), unit=unit)
+        return cls(meters=meters.clamp_(low, high), unit=unit)
 
     def depths(self, codes: torch.Tensor, unit: DepthUnit) -> torch.Tensor:
         """Return the depths of codes, uint16 [..., 1, H, W], as float32 of the same shape."""
-        values = self.metres
+        values = self.meters
         if unit == "mm":
-            values = (values * _MILLIMETRES).round_().clamp_(0, _MOST_MILLIMETRES)
+            values = (values * _MILLIMETERS).round_().clamp_(0, _MAX_MILLIMETERS)
         depths: NDArray[np.float32] = np.take(values.numpy(), codes.cpu().numpy(), mode="clip")
         return torch.from_numpy(depths).to(codes.device)
 
     def rescaled(
         self, stats: Mapping[str, NDArray[Any]], unit: DepthUnit
     ) -> Mapping[str, NDArray[Any]]:
-        """Return the statistics of the camera in a unit; as they are, where theirs is unknown."""
+        """Return the camera's statistics in `unit`; unchanged if their unit is not recorded."""
         if self.unit in (None, unit):
             return stats
-        factor = _MILLIMETRES if unit == "mm" else 1 / _MILLIMETRES
-        return {name: each if name == "count" else each * factor for name, each in stats.items()}
+        factor = _MILLIMETERS if unit == "mm" else 1 / _MILLIMETERS
+        return {
+            name: values if name == "count" else values * factor for name, values in stats.items()
+        }

@@ -1,4 +1,4 @@
-"""LeRobotFrames: the items of a LeRobotDataset, decoded a batch at a time for a DataLoader."""
+"""LeRobotFrames: items of a LeRobotDataset for a DataLoader, decoded batch by batch."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -19,20 +19,20 @@ from headrace.loaders.lerobot.episode_windows import EpisodeWindows, video_files
 from headrace.video.frame_format import FrameFormat
 
 _NEEDED: Final = ("root", "episodes", "delta_timestamps", "tolerance_s", "image_transforms")
-"""Attributes of a `LeRobotDataset` that are read."""
+"""Attributes that are read from a `LeRobotDataset`."""
 
 
 @answers_names
 class LeRobotFrames(ItemDataset[dict[str, Any]]):
-    """The items of a `LeRobotDataset` that is already made: `frames[i]` equals `dataset[i]`.
+    """Items of an existing `LeRobotDataset`: `frames[i]` equals `dataset[i]`.
 
         frames = LeRobotFrames(dataset)
         for batch in DataLoader(frames, batch_size=64, shuffle=True, num_workers=2): ...
 
-    Episodes, windows, transforms and tolerance are those of the dataset, pictures those of its
-    `pyav` backend. A DataLoader requests a batch at a time, and each GOP is then decoded once for
-    all items of the batch. `LeRobotLoader` does so for many batches, and resumes. Random numbers of
-    `image_transforms` are those of the process.
+    Episodes, windows, transforms and tolerance are taken from the dataset; frames equal those of
+    its `pyav` backend. A DataLoader requests one batch at a time. Each GOP is then decoded once for
+    all items of the batch; `LeRobotLoader` decodes it once for many batches, and can resume.
+    `image_transforms` use the random state of the process.
     """
 
     def __init__(
@@ -46,29 +46,29 @@ class LeRobotFrames(ItemDataset[dict[str, Any]]):
         index_store: IndexStore | None = None,
         max_open: int = 16,
     ) -> None:
-        """Read the tables, and open the index of every video; decodes nothing yet.
+        """Read the tables, and open the index of every video. Decodes nothing.
 
         Args:
             dataset: A `LeRobotDataset` of lerobot 0.4 or newer.
-            size: (height, width) of all pictures; None keeps that of each camera.
-            on_error: What bad media does. `skip` replaces an item that cannot be decoded by another
-                one, drawn from (seed, epoch, item).
-            seed: Seed of these.
+            size: (height, width) of all color frames; None: the size of each camera.
+            on_error: Policy for bad media. `skip` replaces an item that cannot be decoded by
+                another one, drawn from (seed, epoch, item).
+            seed: Seed of replacements.
             decoding: Decoder and device. For a GPU, workers of a DataLoader must be spawned.
-            index_store: Where indexes are kept; None means the user's cache folder.
-            max_open: Files that each process keeps open.
+            index_store: Store of the indexes; None: the user's cache folder.
+            max_open: Max open files per process.
 
         Raises:
-            ConfigError: it is no `LeRobotDataset`, an argument is out of range, or files of a
-                camera have different sizes and `size` is None.
+            ConfigError: `dataset` is not a `LeRobotDataset`, an argument is out of range, or files
+                of a camera have different sizes and `size` is None.
             BackendError: pyarrow is missing.
             OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
         """
         lacking = [name for name in _NEEDED if not hasattr(dataset, name)]
         if lacking:
             raise ConfigError(
-                f"LeRobotFrames takes a LeRobotDataset, and {type(dataset).__name__} has no "
-                f"{lacking[0]}; LeRobotLoader takes a folder"
+                f"dataset must be a LeRobotDataset, but {type(dataset).__name__} has no "
+                f"{lacking[0]}; for a folder use LeRobotLoader"
             )
         folder = DatasetFolder.open(dataset.root, dataset.episodes)
         super().__init__(
@@ -91,7 +91,7 @@ class LeRobotFrames(ItemDataset[dict[str, Any]]):
         self._formats = self._windows.formats(FrameFormat(size=size), "rgb", decoding)
 
     def __len__(self) -> int:
-        """Number of items: the frames of all episodes."""
+        """Number of items: frames of all episodes."""
         return len(self._windows.folder)
 
     def __getitem__(self, item: int) -> dict[str, Any]:
@@ -102,37 +102,40 @@ class LeRobotFrames(ItemDataset[dict[str, Any]]):
         """Return items, in the given order.
 
         Raises:
-            IndexError: there is no such item.
-            OpenError, DecodeError: a file has changed, or cannot be decoded there, or a frame is
-                off its timestamp, and `on_error` is "raise".
+            IndexError: an item is out of range.
+            OpenError, DecodeError: a file has changed, or a frame cannot be decoded or is off its
+                timestamp, and `on_error` is "raise".
         """
         rows = np.array([*items], np.int64)
         for row in rows[(rows < -len(self)) | (rows >= len(self))]:
-            raise IndexError(f"item {row} is out of range: there are {len(self)}")
-        rows, frames, decoded = self._decoded(rows % len(self), self._frames_of, len(self))
-        pictures = [
+            raise IndexError(f"item {row} is out of range: the dataset has {len(self)}")
+        rows, frames, decoded = self._decode_items(rows % len(self), self._frames_of, len(self))
+        camera_frames = [
             torch.from_numpy(np.stack([[decoded[k][0] for k in ids] for ids in window.tolist()]))
             for window in self._windows.by_camera(frames)
         ]
         batch = self._windows.items(
             rows,
-            [each.movedim(-1, -3) for each in pictures],
+            [pixels.movedim(-1, -3) for pixels in camera_frames],
             unit=self._unit,
             as_float=self._as_float,
         )
-        made = [{name: values[k] for name, values in batch.items()} for k in range(len(rows))]
+        samples = [{name: values[k] for name, values in batch.items()} for k in range(len(rows))]
         if self._image_transforms is not None:
-            for item in made:
+            for item in samples:
                 for camera in self._windows.folder.cameras:
                     if camera.depth is None:
                         item[camera.key] = self._image_transforms(item[camera.key])
-        return made
+        return samples
 
     def _format(self, video: int) -> FrameFormat:
         return self._formats[int(self._windows.camera_of[video])]
 
     def _frames_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the frames of the items of `rows`, int64 [N, S]; none of items that are off."""
+        """Return the frame ids of the items of `rows`, int64 [N, S]; `NONE` for items that are off.
+
+        Raises DecodeError for these items if `on_error` is "raise".
+        """
         if self._on_error == "raise":
             self._windows.check(rows)
         is_off = self._windows.is_off(rows)

@@ -1,4 +1,4 @@
-"""LeRobotLoader: batches of a LeRobot dataset, with the frames of all cameras decoded by a plan."""
+"""LeRobotLoader: batches of a LeRobot dataset, with planned decoding of all cameras."""
 
 import os
 import warnings
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError, SkippedVideosWarning
 from headrace.loaders.augment import AugmentParams, FrameGeometry
-from headrace.loaders.collate import stacked, transformed_each
+from headrace.loaders.collate import stack_samples, transform_samples
 from headrace.loaders.epochs import StepSamples
 from headrace.loaders.frame_loader import PlannedLoader, SampledFrom
-from headrace.loaders.frame_memory import start_of
+from headrace.loaders.frame_memory import view_as_format
 from headrace.loaders.job_decoder import FrameViews
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder
 from headrace.loaders.lerobot.depth_codes import DepthUnit
@@ -36,41 +36,41 @@ from headrace.units import check_integers, check_switches, one_of
 _BATCHES: Final = 2
 """Batches whose memory is reused: the caller's and the next one."""
 ImageTransforms = Callable[[torch.Tensor], torch.Tensor]
-"""Function of the pictures of one camera of one item: float32 [3, H, W] in [0, 1], or [T, 3, H, W];
-uint8 with `return_uint8`."""
+"""Function of one camera's frames of one item: float32 [3, H, W] in [0, 1], or [T, 3, H, W]; uint8
+with `return_uint8`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeRobotOptions(PlannedOptions):
-    """Options of a `LeRobotLoader`; those with a name in LeRobot mean the same there.
+    """Options of a `LeRobotLoader`; options with LeRobot's names have LeRobot's meaning.
 
     Args:
-        root: Folder of a LeRobot dataset, v2.0 to v3.0; or the id of a repository
-            ("lerobot/pusht") that the local cache of `huggingface_hub` or LeRobot holds. Nothing
-            is downloaded.
-        delta_timestamps: Feature → times in seconds relative to an item's own, multiples of the
-            time of a frame: `{"observation.image": [-0.1, 0.0], "action": [0.0, 0.1, 0.2]}`. Times
-            outside of the episode give its first or last frame, marked in `<feature>_is_pad`.
+        root: Folder of a LeRobot dataset, v2.0 to v3.0; or id of a repository ("lerobot/pusht") in
+            the local cache of `huggingface_hub` or LeRobot. Nothing is downloaded.
+        delta_timestamps: Feature → times in seconds relative to the item's time, multiples of the
+            frame interval: `{"observation.image": [-0.1, 0.0], "action": [0.0, 0.1, 0.2]}`. Times
+            outside of the episode get its first or last frame, marked in `<feature>_is_pad`.
         episodes: Numbers of the episodes to use; None: all.
-        image_transforms: Called with the pictures of each camera of each item, one after another.
-            Its random numbers depend on seed, epoch, position in the epoch and camera.
-        tolerance_s: Bound of the difference between a frame's time and its row's, in seconds.
-        return_uint8: Whether pictures are uint8 in [0, 255], as decoded. False: float32 in [0, 1],
-            which takes the memory of two batches on top of the budget.
-        sampling: Order of the items, by a sampler of frames: an item is a frame and an episode is a
-            video. None: `ShuffledFrames()`. `SequentialFrames()` is the order of a DataLoader
+        image_transforms: Function of the color frames of one camera of one item. Its random numbers
+            depend on seed, epoch, position in the epoch and camera.
+        tolerance_s: Upper bound of the difference between a frame's time and its row's, in seconds.
+        return_uint8: Whether color frames are uint8 in [0, 255], as decoded. False: float32 in
+            [0, 1], which takes the memory of two batches on top of the budget.
+        sampling: Order of the items: a sampler of single frames. An item is a frame, an episode is
+            a video. None: `ShuffledFrames()`. `SequentialFrames()` is the order of a DataLoader
             without shuffling; `UniformFrames(over=weights)` draws episodes by weight.
-        drop_n_first_frames: Frames to leave out at the start of each episode.
-        drop_n_last_frames: Frames to leave out at its end.
-        size: (height, width) of all pictures; None: each camera's size. Depth images keep theirs.
-        depth_output_unit: Unit of depth videos: "mm", whole millimetres, or "m". They are float32
-            [1, H, W], or [T, 1, H, W], and not given to `image_transforms`.
-        on_error: Policy for bad media. `skip` leaves out items with a frame off its timestamp or in
-            a file that cannot be opened, counted in `items_skipped`; an item that cannot be decoded
-            is replaced by another draw, independent of timing, and listed in `quarantined`.
-            `conceal` does the same, but delivers damaged frames as FFmpeg conceals them, unmarked,
-            as LeRobot does. With either, ranks of torch.distributed compare their skipped items, so
-            each of them must open its loader.
+        drop_n_first_frames: Number of frames to drop at the start of each episode.
+        drop_n_last_frames: Number of frames to drop at the end of each episode.
+        size: (height, width) of all color frames; None: each camera's size. Depth frames keep their
+            size.
+        depth_output_unit: Unit of depth frames: "mm", whole millimeters, or "m". They are float32
+            [1, H, W], or [T, 1, H, W], and are not passed to `image_transforms`.
+        on_error: Policy for bad media. `skip` skips items with a frame off its timestamp or in a
+            file that cannot be opened, counted in `items_skipped`; an item that cannot be decoded
+            is replaced by another draw, which does not depend on timing, and listed in
+            `quarantined`. `conceal` does the same, but delivers damaged frames as FFmpeg conceals
+            them, unmarked, as LeRobot does. With either, ranks of torch.distributed compare their
+            skipped items, so every rank must open its loader.
     """
 
     root: str | os.PathLike[str] = field(kw_only=False)
@@ -96,17 +96,17 @@ class LeRobotOptions(PlannedOptions):
         check_integers(0, drop_n_last_frames=self.drop_n_last_frames)
         if not (self.image_transforms is None or callable(self.image_transforms)):
             raise ConfigError(
-                "image_transforms must be a function of pictures, got "
+                "image_transforms must be a function of frames, got "
                 f"{type(self.image_transforms).__name__}"
             )
         if self.transform is not None or self.batch_transform is not None:
             raise ConfigError(
-                "a LeRobotLoader takes image_transforms, called with the pictures of each camera; "
-                "leave out transform and batch_transform"
+                "a LeRobotLoader has no transform and batch_transform; use image_transforms, a "
+                "function of the frames of each camera"
             )
         if self.dtype != "uint8":
             raise ConfigError(
-                f"pictures of LeRobot are decoded to 8 bits, got dtype={self.dtype!r}; leave it out"
+                f"frames of LeRobot are decoded to 8 bits, got dtype={self.dtype!r}; leave it out"
             )
 
 
@@ -118,18 +118,18 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
                 for batch in loader:
                     loss, _ = policy.forward(batch)
 
-    A batch is a dict with the keys, shapes and dtypes of LeRobot's: pictures of each camera float32
-    [N, 3, H, W] or [N, T, 3, H, W] in [0, 1], the columns of the rows and their windows, `*_is_pad`
-    bool [N, T], and `task`, a list of texts. Pictures are those of its `pyav` backend, bit for bit.
-    Frames of one GOP that items of many batches need are decoded once, for all cameras; see
-    `FrameLoader` for memory, threads, ranks and resuming, which are the same.
+    A batch is a dict with the keys, shapes and dtypes of LeRobot's batches: color frames of each
+    camera, float32 [N, 3, H, W] or [N, T, 3, H, W] in [0, 1]; columns of the rows and their
+    windows; `*_is_pad`, bool [N, T]; and `task`, a list of texts. Frames equal those of LeRobot's
+    `pyav` backend, bit for bit. A GOP that items of many batches need is decoded once. Memory,
+    threads, ranks and resuming are as for `FrameLoader`.
 
-    Arguments are the fields of `LeRobotOptions`, inherited ones included; `help` lists them.
+    Arguments are the fields of `LeRobotOptions`, including inherited ones; `help` lists them.
 
     Raises:
         ConfigError: an argument is out of range, `root` is not a dataset or lacks an episode, or
             files of a camera have different sizes and `size` is None.
-        BackendError: pyarrow, or the device, is missing.
+        BackendError: pyarrow or the device is missing.
         OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
     """
 
@@ -139,14 +139,14 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
 
     @takes(LeRobotOptions)
     def __init__(self, options: LeRobotOptions) -> None:
-        """Read the tables, and open the index of every video. Decodes nothing yet."""
+        """Read the tables, and open the index of every video. Decodes nothing."""
         super().__init__(options)
 
     @property
     def stats(self) -> Mapping[str, Mapping[str, NDArray[Any]]]:
-        """Feature → statistic (`mean`, `std`, `min`, `max`, ...) → its values.
+        """Feature → statistic (`mean`, `std`, `min`, `max`, ...) → values.
 
-        Those of depths are in `depth_output_unit`, where the dataset records their unit.
+        Statistics of depths are in `depth_output_unit`, if the dataset records their unit.
         """
         stats = dict(self._windows.folder.stats)
         for camera in self._windows.folder.cameras:
@@ -173,7 +173,7 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
 
     @property
     def items_skipped(self) -> int:
-        """Items left out: a file of theirs cannot be read, or a frame is off its timestamp."""
+        """Number of skipped items: a file cannot be read, or a frame is off its timestamp."""
         return self._items_skipped
 
     def _open_set(self, shard: Shard) -> SampledFrom:
@@ -195,7 +195,7 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
         self._formats = windows.formats(
             options.shape(options.size, "rgb"), options.held_layout, options.decoder()
         )
-        # Large batches of floats take twice as long to fill in new memory.
+        # Filling large float batches in new memory takes twice as long.
         self._pools = [BatchBufferPool(_BATCHES) for _ in folder.cameras]
         sizes = [shape.size for shape in self._formats if shape.size is not None]
         return SampledFrom(
@@ -208,7 +208,7 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
         )
 
     def _choose_rows(self) -> NDArray[np.int64]:
-        """Return the rows that are items, int64 [K], ascending."""
+        """Return the rows that are used as items, int64 [K], ascending."""
         options, windows = self._options, self._windows
         folder, (first, stop) = windows.folder, windows.bounds.T
         rows = np.arange(len(folder))
@@ -228,18 +228,18 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
             warnings.warn(
                 f"{self._items_skipped} of {len(rows)} items of {folder.root} are skipped: "
                 "a frame is off its timestamp, or in a file that cannot be read; `skipped_videos` "
-                "lists these files, headrace doctor all that is wrong",
+                "lists these files, headrace doctor all problems",
                 SkippedVideosWarning,
                 stacklevel=frames_of_headrace(),
             )
         return kept
 
     def _sample_windows(self, shard: Shard) -> WindowSampler:
-        """Return the sampler of items, each of which is a frame of its episode."""
+        """Return the sampler of items: an item is a frame, an episode is a video."""
         options, windows, rows = self._options, self._windows, self._rows
         folder, counts = windows.folder, np.histogram(rows, windows.folder.row_start)[0]
         with_items = np.flatnonzero(counts)
-        names = [f"episode {folder.episodes[each]} of {folder.root}" for each in with_items]
+        names = [f"episode {number} of {folder.root}" for number in folder.episodes[with_items]]
         sampler = ShuffledFrames() if options.sampling is None else options.sampling
         fix = "give one such as ShuffledFrames() or SequentialFrames()"
         check_kind(sampler, "single frames", taker="LeRobotLoader", instead=fix)
@@ -262,16 +262,15 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
         )
 
     def _choose_views(self, sizes: Sequence[tuple[int, int]]) -> FrameViews | None:
-        """Return the views of cameras of several formats, of their sizes; None: all have one."""
+        """Return views by camera, if cameras differ in format; None: all have the same format."""
         options, windows, layout = self._options, self._windows, self._options.held_layout
         if len({*self._formats}) == 1 and self._formats[0].layout == layout:
             return None
         if options.spill is not None or layout != "rgb":
-            several = ", ".join(f"{height}x{width}" for height, width in dict.fromkeys(sizes))
+            listed = ", ".join(f"{height}x{width}" for height, width in dict.fromkeys(sizes))
             raise ConfigError(
-                f"cameras of {windows.folder.root} have depths, or pictures of several sizes "
-                f"({several}), which do not go with spill or hold='yuv420'; leave these out, "
-                "or give a size"
+                f"cameras of {windows.folder.root} have depth frames or different sizes ({listed}),"
+                " which spill and hold='yuv420' do not support; leave them out, or give a size"
             )
         geometries = [
             FrameGeometry.of(shape, size, AugmentParams())
@@ -283,38 +282,40 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
 
     def _batch(self, step: StepSamples) -> dict[str, Any]:
         options, windows = self._options, self._windows
-        rows_at = self._epochs.order(step.step.epoch).rows_at
+        rows_at = self._epochs.order(step.requests.epoch).rows_at
         assert rows_at is not None
         rows = self._rows[rows_at(step.drawn)]
         windows.check(rows)
         self._count(step, step.frames.size)
         parts = zip(windows.by_camera(step.pixels), self._formats, strict=True)
-        [pictures] = self._collate.pictures([[start_of(*part) for part in parts]])
+        [camera_frames] = self._collate.to_frames([[view_as_format(*part) for part in parts]])
         batch = windows.items(
             rows,
-            pictures,
+            camera_frames,
             unit=options.depth_output_unit,
             as_float=not options.return_uint8,
             pools=self._pools,
         )
-        transform, seeds = options.image_transforms, [*self._seeds(step.step)]
+        transform, seeds = options.image_transforms, [*self._seeds(step.requests)]
         for position, camera in enumerate(windows.folder.cameras):
             if transform is not None and camera.depth is None:
-                own = [(seed + position) % 2**63 for seed in seeds]
-                made = transformed_each(transform, batch[camera.key], [{}] * len(own), own)
-                batch[camera.key] = stacked(made)
+                camera_seeds = [(seed + position) % 2**63 for seed in seeds]
+                samples = transform_samples(
+                    transform, batch[camera.key], [{}] * len(seeds), camera_seeds
+                )
+                batch[camera.key] = stack_samples(samples)
         return batch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _CameraViews(FrameViews):
-    """Frames of the format of their camera."""
+    """Views with the format of their camera."""
 
     camera_of: NDArray[np.int64]
-    """int64 [videos]: position of the camera of each."""
+    """int64 [videos]: position of each video's camera."""
     geometries: Sequence[FrameGeometry]
-    """Of each camera."""
+    """One per camera."""
 
-    def framing(self, video: int, number: int) -> FrameGeometry:
-        """Return the view of a video's frames."""
+    def geometry(self, video: int, number: int) -> FrameGeometry:
+        """Return the geometry of a video's frames."""
         return self.geometries[int(self.camera_of[video])]
