@@ -35,7 +35,7 @@ class Fails(Double):
         for number, pixels in frames:
             if number >= 2:
                 pixels[...] = 99
-                raise BackendError(f"GPU 0 gave no frame {number}; leave gpu out, or read fewer")
+                raise BackendError(f"GPU 0 returned no frame {number}; leave gpu out")
             yield number, pixels
 
 

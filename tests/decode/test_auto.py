@@ -276,7 +276,7 @@ def test_what_the_gpu_does_not_do_the_cpu_does_and_nothing_twice(index, monkeypa
     came = 2 if double is Fails else 3
     found = {way: (each.jobs, each.frames) for way, each in told.devices.items()}
     assert found == {CPU: (2, 10 - came), GPU: (0, came)}
-    assert f"gave no frame {came}" in told.on_cpu[str(index.source)]
+    assert f"returned no frame {came}" in told.on_cpu[str(index.source)]
     assert "leave gpu out" not in str(told)
 
 

@@ -13,7 +13,7 @@ from extraction import extracting
 from headrace import OpenError, Source, StreamIndex
 from headrace.decode import index_store
 from headrace.decode.index_store import IndexStore, StoreCounters
-from headrace.decode.parallel_scan import scan_ahead, scan_videos, workers_that_pay
+from headrace.decode.parallel_scan import scan_ahead, scan_videos, useful_workers
 from headrace.extraction.videos import indexes_of
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import KINDS, SynthClip, write_clip
@@ -155,7 +155,7 @@ SECOND = 1_000_000_000
     ],
 )
 def test_processes_begin_where_they_pay(spent, done, left, cores, workers):
-    assert workers_that_pay(*spent, done, left, cores) == workers
+    assert useful_workers(*spent, done, left, cores) == workers
 
 
 @doors

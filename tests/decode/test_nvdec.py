@@ -206,7 +206,7 @@ def is_not_made(_codec):
         ),
         (draws(lambda _: np.zeros((6, 8, 3), np.uint8)), r"torch.uint8 \[6, 8, 3\], not rows of N"),
         (decodes(refuses), r"it fails: HandleVideoSequence : .* Codec not supported on this GPU;"),
-        (decodes(lambda *_: []), r"gave no frame 0 of .*, which the CPU decodes"),
+        (decodes(lambda *_: []), r"returned no frame 0 of .*, which the CPU decodes"),
         (is_not_made, r"it fails: PyNvDecoder constructor failed"),
     ],
 )
@@ -242,7 +242,7 @@ def test_a_package_that_does_not_start_here_says_why(tmp_path, monkeypatch, fail
     (folder / "__init__.py").write_text(f"raise RuntimeError({failure!r} + chr(10) + 'HELP')")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "PyNvVideoCodec", raising=False)
-    with pytest.raises(BackendError, match=rf"does not start \({failure}\): .* newer driver, or l"):
+    with pytest.raises(BackendError, match=rf"imported \({failure}\): .* newer driver, or l"):
         capabilities_of(PYNVVIDEOCODEC)
 
 
@@ -290,7 +290,7 @@ KINDS_OF_STAND_IN = (
     *("h264_b_pyramid", "h264_open_gop", "h264_intra_refresh", "hevc", "hevc_open_gop"),
     *("hevc_10_bit", "vp8", "vp9_hidden", "mpeg4", "rotated_90", "bt709_full", "ts", "annex_b"),
 )
-NO_FRAME = r"BackendError: GPU 0 gave no frame \d+ of .*, which the CPU decodes.*leave gpu out"
+NO_FRAME = r"BackendError: GPU 0 returned no frame \d+ of .*, which the CPU decodes.*leave gpu out"
 OTHER_SIZE = "BackendError: GPU 0 outputs frames of {} for .*, which starts with {}: .* gpu out"
 OTHER_PIXELS = "BackendError: GPU 0 outputs other pixels of .* than the CPU; leave gpu out"
 
@@ -324,7 +324,7 @@ def test_nvdec_and_the_cpu_share_the_work_of_a_loader(on_stand_in):
     assert found["jobs"]["cuda:0"]
     [(file, reason)] = found["on_cpu"].items()
     assert "unknown" in file
-    assert "GPU 0 gave no frame" in reason
+    assert "GPU 0 returned no frame" in reason
 
 
 @pytest.mark.parametrize(

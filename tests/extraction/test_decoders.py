@@ -40,7 +40,7 @@ def test_by_auto_a_gpu_takes_a_part_or_fails_and_the_files_are_equal(whole, run,
     assert contents(out) == contents(whole)
     named = notes(extracted, "decoded by the CPU: ")
     assert bool(named) == fails
-    assert all("gave no frame" in note for note in named)
+    assert all("returned no frame" in note for note in named)
     assert any("cuda:0: " in note for note in notes(extracted, "decoded by ")) or fails
     assert fails or extracted.session.decode.frames_delivered == 21
 

@@ -269,7 +269,7 @@ def test_by_auto_features_are_equal_and_what_decoded_is_told(clips, monkeypatch,
     # A GPU that fails at frame 2 gives none of a job that begins later, and either may come first.
     assert ways["cuda:0"] > 0 or double is Fails
     assert sum(ways.values()) == sum(map(len, wanted.values()))
-    assert any("gave no frame" in note for note in notes) == (double is Fails)
+    assert any("returned no frame" in note for note in notes) == (double is Fails)
     assert len(notes) == len(set(notes))
 
 
