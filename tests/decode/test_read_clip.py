@@ -223,11 +223,11 @@ VIDEOS = r"its video streams are 0 or \"v:0\" \(video in h264, 128x96\), 2 or \"
 @pytest.mark.parametrize(
     ("stream", "message"),
     [
-        (1, rf"stream 1 was asked for, which is audio in aac; headrace reads no audio.*; {VIDEOS}"),
-        (3, "stream 3 was asked for, which is an attached picture"),
-        ("v:2", "stream v:2 was asked for, which is an attached picture"),
-        (4, rf"stream 4 was asked for; {VIDEOS}"),
-        ("v:9", rf"stream v:9 was asked for; {VIDEOS}"),
+        (1, rf"stream 1 was requested, which is audio in aac; headrace reads no audio.*; {VIDEOS}"),
+        (3, "stream 3 was requested, which is an attached picture"),
+        ("v:2", "stream v:2 was requested, which is an attached picture"),
+        (4, rf"stream 4 was requested; {VIDEOS}"),
+        ("v:9", rf"stream v:9 was requested; {VIDEOS}"),
     ],
 )
 def test_what_is_no_video_is_refused_with_what_there_is(with_sound, stream, message):
