@@ -130,7 +130,7 @@ def test_poison_is_left_out_with_its_reason_and_all_else_is_done_once(machines, 
     came = ran(machines.address, out, chunks(24, faults), stall_seconds=1.0)
     assert came["fallen"] == {
         "c03": "working on it crashed: the process ended by signal 11",
-        "c06": "working on it hung: nothing came for 1 s",
+        "c06": "working on it hung: no message for 1 s",
         "c09": "working on it failed: its worker was lost, with its machine or because memory ran "
         "out there",
     }

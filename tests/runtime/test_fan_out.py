@@ -143,7 +143,7 @@ def test_a_sink_that_hangs_is_left_behind_and_what_it_missed_is_counted():
     put_all(fan, range(1))
     happens(stuck)
     put_all(fan, range(1, 3))
-    with pytest.warns(RuntimeWarning, match="headrace-sink-page hangs and is left behind"):
+    with pytest.warns(RuntimeWarning, match="headrace-sink-page hangs and is abandoned"):
         fan.__exit__(None, None, None)
     assert fan.statistics()[0].dropped == {"unfinished": 3}
     release.set()

@@ -38,7 +38,7 @@ def take(queue):
         ([1], put(2), 1, BoundedQueue.close, Closed),
         ([], take, 3, BoundedQueue.cancel, Cancelled),
         ([1], put(2), 3, BoundedQueue.cancel, Cancelled),
-        ([], put("item 1", place=1), 1, BoundedQueue.cancel, Cancelled),
+        ([], put("item 1", position=1), 1, BoundedQueue.cancel, Cancelled),
     ],
 )
 def test_who_waits_is_woken_by_an_item_by_room_and_by_the_end(inside, waits, count, wake, outcome):
@@ -95,10 +95,10 @@ def test_producers_that_number_their_items_put_them_in_that_order():
     clock = WatchedClock()
     queue = filled(clock=clock)
     early = [
-        clock.start_waiting(queue, lambda place=place: queue.put(f"item {place}", place=place))
+        clock.start_waiting(queue, lambda place=place: queue.put(f"item {place}", position=place))
         for place in (2, 3, 1)
     ]
-    queue.put("item 0", place=0)
+    queue.put("item 0", position=0)
     for call in early:
         call.result()
     assert [queue.get() for _ in range(4)] == ["item 0", "item 1", "item 2", "item 3"]
@@ -251,7 +251,7 @@ def test_every_item_comes_out_or_is_dropped_once_and_in_order(steps, capacity, l
     out, dropped, inside, number = [], [], 0, 0
     for step in steps:
         if step == "put":
-            found = queue.put(number, instead=-number if leaves else None)
+            found = queue.put(number, replacement=-number if leaves else None)
             dropped += [] if found is None else [found]
             inside += 1 if leaves or found is None else 0
             number += 1
@@ -279,7 +279,7 @@ def test_every_item_comes_out_or_is_dropped_once_and_in_order(steps, capacity, l
 def test_occupancy_and_waits_are_those_of_the_items_that_stay():
     queue = queue_of("drop_oldest", capacity=1)
     for item in range(3):
-        queue.put(item, instead="gone")
+        queue.put(item, replacement="gone")
     assert drained(queue) == ["gone", "gone", 2]
     statistics = queue.statistics()
     assert (statistics.puts, statistics.gets) == (3, 1)

@@ -53,9 +53,9 @@ def test_each_argument_has_a_process():
 @pytest.mark.parametrize(
     ("work", "arguments", "timeout", "said"),
     [
-        (child_functions.dying, [0, 1], 60, "ended without an answer"),
+        (child_functions.dying, [0, 1], 60, "ended without a result"),
         (failing, [1, 0], 60, "a process failed: ValueError: no 1"),
-        pytest.param(failing, [0, 1], 3, "gave no answer for 3 s", marks=pytest.mark.slow),
+        pytest.param(failing, [0, 1], 3, "sent no result for 3 s", marks=pytest.mark.slow),
     ],
 )
 def test_a_process_that_fails_ends_all_and_what_it_raised_is_said(work, arguments, timeout, said):

@@ -75,7 +75,7 @@ def test_one_that_fails_ends_no_other_and_how_each_ended_is_a_value():
     ]
     assert bad[0].tail.startswith("about to fail\nTraceback")
     assert bad[4].tail == "out\nno disk\n"
-    assert replace(good, name="a", seconds=1.0).describe() == "a ended well after 1.0 s"
+    assert replace(good, name="a", seconds=1.0).describe() == "a succeeded after 1.0 s"
 
 
 def test_only_the_end_of_long_output_is_kept():
@@ -97,7 +97,7 @@ def test_one_whose_time_is_over_is_ended_and_no_other(function, code):
     late, good = ran(late, good, on_message=on_message, grace_seconds=0.0, clock=clock)
     assert (late.has_timed_out, late.has_succeeded) == (True, False)
     assert late.exit_code in (code, -9)
-    assert late.describe() == "late was ended: it was not done within 61.0 s"
+    assert late.describe() == "late was stopped: it did not finish within 61.0 s"
     assert (good.result, good.has_succeeded) == (4, True)
 
 
@@ -271,7 +271,7 @@ TOLD = {"a": "good", "b": "bad", "c": "good"}
 
 
 CRASHED = "crashed: the process ended by signal"
-KILLED = "it was killed, as where memory runs out: the process ended by signal 9"
+KILLED = "it was killed, perhaps for lack of memory: the process ended by signal 9"
 ABORTS = {"signal": signal.SIGABRT, "reads": ["good", "bad"]}
 SINGLY = {"one_by_one": True}
 READS_TWO = {"signal": signal.SIGSEGV, "reads": ["good"]}
@@ -282,7 +282,7 @@ READS_TWO = {"signal": signal.SIGSEGV, "reads": ["good"]}
     [
         ({"signal": signal.SIGSEGV}, 2, f"working on it {CRASHED} 11", None),
         (ABORTS, 1, f"the model on it {CRASHED} 6", None),
-        (SINGLY, 1, "memory ran out while it was worked on", None),
+        (SINGLY, 1, "working on it ran out of memory", None),
         ({"signal": signal.SIGKILL, **SINGLY}, 1, KILLED, None),
         # All at once; the others, which were read, once more together; the suspect by itself.
         (READS_TWO, 1, f"working on it {CRASHED} 11", ["a b c", "a c", "b"]),

@@ -173,7 +173,7 @@ def test_who_hangs_is_told_by_the_clock_it_was_given():
     watch.start("worker-2", "new.mp4")
     clock.advance(0.0004)
     empty = BoundedQueue(1, "outputs")
-    with pytest.raises(StageError, match=r"worker worker-1 has been at late\.mp4 for 50 s"):
+    with pytest.raises(StageError, match=r"worker worker-1 has worked on late\.mp4 for 50 s"):
         next(watch.iterate(empty))
     assert abandoned == ["worker-1"]
 
@@ -207,7 +207,7 @@ def test_a_worker_that_hangs_is_named_and_left_behind(release):
 
     outputs = hanging_at(["good", "hangs", "later"], run, describe=str.upper)
     assert next(outputs) == "good"
-    with pytest.raises(StageError, match=r"worker test-\d has been at HANGS for 0 s") as caught:
+    with pytest.raises(StageError, match=r"worker test-\d has worked on HANGS for 0 s") as caught:
         next(outputs)
     assert caught.value.item == "hangs"
     assert len(left_behind()) == 1
@@ -239,5 +239,5 @@ def test_the_end_does_not_wait_for_ever_for_a_worker_that_hangs(release):
     outputs = hanging_at(["good", "hangs"], run, workers=1)
     assert next(outputs) == "good"
     happens(hangs)
-    with pytest.warns(RuntimeWarning, match="headrace-test-0 hangs and is left behind"):
+    with pytest.warns(RuntimeWarning, match="headrace-test-0 hangs and is abandoned"):
         outputs.close()

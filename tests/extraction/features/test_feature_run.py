@@ -210,7 +210,7 @@ def test_killed_at_any_moment_and_run_again_each_chunk_is_there_once(clips, stor
 
 ENDS = {
     feature_workers.crashes: "working on it crashed: the process ended by signal 11",
-    feature_workers.hangs: "working on it hung: nothing came for 1 s",
+    feature_workers.hangs: "working on it hung: no message for 1 s",
 }
 HANGS = pytest.param(feature_workers.hangs, marks=pytest.mark.slow)
 
