@@ -172,7 +172,7 @@ def test_the_number_drawn_is_the_number_read_also_scaled_down_and_wraps_around(n
 
 @contextmanager
 def no_number():
-    with pytest.raises(ValueError, match="no frame number here"):
+    with pytest.raises(ValueError, match="no readable number"):
         yield
 
 

@@ -126,8 +126,8 @@ def _no_video(container: InputContainer, source: Source) -> str:
             description += f"; {NO_AUDIO}"
         return (
             f"cannot open {source}: video stream {source.stream} was requested{description}; "
-            f"its video streams are {', '.join(readable) or 'none'}, among {content}; choose one of "
-            "them"
+            f"its video streams are {', '.join(readable) or 'none'}, among {content}; "
+            "choose one of them"
         )
     if any(_is_cover_art(s) for s in container.streams.video):
         content += ", the video is cover art"
