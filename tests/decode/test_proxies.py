@@ -100,7 +100,7 @@ def test_an_original_may_be_touched_and_one_that_was_changed_is_refused(made, or
     shutil.copyfile(originals[1], copy)
     assert made.of(copy).proxy == made.videos[1].proxy
     os.truncate(copy, copy.stat().st_size - 1)
-    with pytest.raises(OpenError, match=r"b.mp4 is not the video that its proxy .*make its proxy"):
+    with pytest.raises(OpenError, match=r"b.mp4 was made from another version .*make a new proxy"):
         made.of(copy)
 
 

@@ -79,14 +79,14 @@ def read_number(frame: NDArray[np.uint8]) -> int:
             row, column = divmod(index, COLUMNS)
             raise ValueError(
                 f"the frame has no readable number: block {row}, {column} is neither dark nor "
-                f"light (level {level:.0f}); the frame is blended, damaged, cropped or not a drawn one"
+                f"light (level {level:.0f}); it is blended, damaged, cropped or not a drawn frame"
             )
         blocks.append(int(level > _GREY.stop))
     number = int("".join(map(str, blocks[COLUMNS : COLUMNS + 16])), base=2)
     if tuple(blocks) != blocks_of(number):
         raise ValueError(
             f"the frame has no readable number: blocks {blocks} contradict their check code; the "
-            "frame is damaged, mirrored, rotated, cropped or not a drawn one"
+            "frame is damaged, mirrored, rotated, cropped or not a drawn frame"
         )
     return number
 
