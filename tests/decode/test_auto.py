@@ -51,20 +51,20 @@ def end(choosing, sent, seconds, frames=3):
 
 
 @pytest.mark.parametrize(("seconds", "better"), [({CPU: 1, GPU: 3}, CPU), ({CPU: 3, GPU: 1}, GPU)])
-def test_where_jobs_are_faster_they_go_whatever_was_estimated_before(choosing, seconds, better):
+def test_jobs_go_to_the_faster_device_once_measured(choosing, seconds, better):
     went = [do(choosing, seconds) for _ in range(30)]
     assert set(went) == {CPU, GPU}, "both are tried"
     assert went[6:] == [better] * 24
 
 
-def test_a_rate_that_changes_is_found_out(choosing):
+def test_a_changed_rate_is_detected(choosing):
     for _ in range(10):
         do(choosing, {CPU: 1, GPU: 3})
     went = [do(choosing, {CPU: 1, GPU: 0.1}) for _ in range(3 * TRY_AGAIN)]
     assert went[-TRY_AGAIN:].count(CPU) <= 1, "which is tried now and then"
 
 
-def test_what_starting_cuda_takes_is_not_taken_for_its_rate(choosing):
+def test_the_start_of_cuda_does_not_count_as_its_rate(choosing):
     seconds = iter([5.0, *[0.1] * 40])
     went = []
     for _ in range(30):
@@ -74,7 +74,7 @@ def test_what_starting_cuda_takes_is_not_taken_for_its_rate(choosing):
     assert went[6:] == [GPU] * 24
 
 
-def test_while_a_way_is_busy_the_next_job_goes_where_it_is_done_sooner(choosing):
+def test_a_job_goes_to_the_device_that_finishes_it_sooner(choosing):
     for _ in range(10):
         do(choosing, {CPU: 2.5, GPU: 1})
     sent = [choosing.schedule("h264", 10.0, BOTH) for _ in range(2 * GPU_DECODERS + 6)]
@@ -86,7 +86,7 @@ def test_while_a_way_is_busy_the_next_job_goes_where_it_is_done_sooner(choosing)
         end(choosing, each, 1.0)
 
 
-def test_of_jobs_that_read_on_what_is_left_of_them_counts(choosing):
+def test_the_remaining_time_of_running_jobs_counts(choosing):
     for _ in range(10):
         do(choosing, {CPU: 2.5, GPU: 1})
     on_cpu = [choosing.schedule("h264", 10.0, (CPU,)) for _ in range(2)]
@@ -98,14 +98,14 @@ def test_of_jobs_that_read_on_what_is_left_of_them_counts(choosing):
     assert choosing.schedule("h264", 10.0, BOTH).device == CPU
 
 
-def test_a_way_is_tried_by_one_job_at_a_time(choosing):
+def test_a_device_is_tried_by_one_job_at_a_time(choosing):
     sent = [choosing.schedule("hevc", 10.0, BOTH) for _ in range(2)]
     assert {each.device for each in sent} == {CPU, GPU}
     for each in sent:
         end(choosing, each, 1.0)
 
 
-def test_who_reads_one_file_tries_nothing(monkeypatch):
+def test_a_single_reader_does_not_explore(monkeypatch):
     monkeypatch.setattr(device_scheduler, "cpu_only_reason", lambda _: None)
     found = DeviceScheduler(cores=1, explores=False)
     assert found.gpu == GPU
@@ -113,11 +113,11 @@ def test_who_reads_one_file_tries_nothing(monkeypatch):
     assert found.schedule("h264", 10_000.0, BOTH).device == GPU
 
 
-def test_a_way_that_is_not_named_is_never_taken(choosing):
+def test_only_the_given_devices_are_used(choosing):
     assert {do(choosing, {CPU: 9, GPU: 0.1}, devices=(CPU,)) for _ in range(200)} == {CPU}
 
 
-def test_jobs_frames_and_seconds_are_told_by_way(choosing):
+def test_totals_are_per_device(choosing):
     for _ in range(20):
         do(choosing, {CPU: 2, GPU: 1})
     told = choosing.decoded_by
@@ -129,7 +129,7 @@ def test_jobs_frames_and_seconds_are_told_by_way(choosing):
     assert (told.no_gpu, told.on_cpu) == (None, {})
 
 
-def test_threads_lose_no_count(choosing):
+def test_totals_are_thread_safe(choosing):
     def some(_):
         for _ in range(200):
             sent = choosing.schedule("h264", 1.0, BOTH)
@@ -142,7 +142,7 @@ def test_threads_lose_no_count(choosing):
     assert sum(each.jobs for each in told) == sum(each.frames for each in told) == 1600
 
 
-def test_no_more_jobs_are_done_at_once_than_there_are_cores():
+def test_jobs_at_a_time_are_limited_by_cores():
     found, most, now = DeviceScheduler(cores=2), [0], []
     lock = threading.Lock()
 
@@ -161,7 +161,7 @@ def test_no_more_jobs_are_done_at_once_than_there_are_cores():
     assert 1 <= most[0] <= 2
 
 
-def test_a_gpu_that_fails_on_the_first_files_is_given_up(choosing):
+def test_a_gpu_that_fails_on_the_first_files_is_not_used(choosing):
     for name in ("a", "a", "b"):
         choosing.mark_failed(name, BackendError("no libnvcuvid; leave gpu out"))
         assert choosing.gpu == GPU
@@ -171,7 +171,7 @@ def test_a_gpu_that_fails_on_the_first_files_is_given_up(choosing):
     assert choosing.decoded_by.no_gpu == said
 
 
-def test_a_gpu_that_decodes_is_not_given_up_for_files_that_it_fails_on(choosing):
+def test_a_working_gpu_stays_in_use_after_failures(choosing):
     end(choosing, choosing.schedule("h264", 1.0, (GPU,)), 1.0)
     for name in "abcdef":
         choosing.mark_failed(name, "out of memory")
@@ -180,7 +180,7 @@ def test_a_gpu_that_decodes_is_not_given_up_for_files_that_it_fails_on(choosing)
 
 
 @needs_no_gpu
-def test_without_a_gpu_all_goes_to_the_cpu_and_it_is_said_once_why():
+def test_without_a_gpu_all_jobs_use_the_cpu_with_one_reason():
     found = DeviceScheduler(cores=3)
     assert (found.gpu, found.threads, found.num_devices) == (None, 3, 1)
     assert not found.may_use_gpu("a.mp4")
@@ -198,7 +198,7 @@ def test_without_a_gpu_all_goes_to_the_cpu_and_it_is_said_once_why():
     ],
     ids=["fork", "ffmpeg"],
 )
-def test_what_cannot_use_cuda_does_not_try_and_says_why(monkeypatch, place, name, value, why):
+def test_missing_cuda_is_explained_without_starting_it(monkeypatch, place, name, value, why):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(place, name, value)
     assert why in (cpu_only_reason(0) or "")
@@ -228,7 +228,7 @@ def is_right(index, job, found):
 
 
 @pytest.mark.parametrize("where", ["doubled", "on the gpu"])
-def test_jobs_go_both_ways_and_frames_are_the_same(index, monkeypatch, where):
+def test_frames_are_equal_on_both_devices(index, monkeypatch, where):
     stands_in(monkeypatch) if where == "doubled" else want_backend_of_gpu("pyav")
     scheduler, chance = DeviceScheduler(cores=1), random.Random(5)
     with closing(open_decoder(index, SHAPE, AUTO, scheduler=scheduler)) as decoder:
@@ -247,7 +247,7 @@ def test_jobs_go_both_ways_and_frames_are_the_same(index, monkeypatch, where):
     assert (told.no_gpu, told.on_cpu) == (None, {})
 
 
-def test_jobs_that_read_on_stay_where_the_first_went(index, monkeypatch):
+def test_continuing_jobs_stay_on_their_device(index, monkeypatch):
     stands_in(monkeypatch)
     scheduler = DeviceScheduler(cores=1)
     with closing(open_decoder(index, SHAPE, AUTO, scheduler=scheduler)) as decoder:
@@ -259,7 +259,7 @@ def test_jobs_that_read_on_stay_where_the_first_went(index, monkeypatch):
 
 @pytest.mark.parametrize("into", ["memory of each", "an array", "a list", "a stack"])
 @pytest.mark.parametrize("double", [Fails, PassesOver])
-def test_what_the_gpu_does_not_do_the_cpu_does_and_nothing_twice(index, monkeypatch, double, into):
+def test_the_cpu_finishes_a_failed_gpu_job_without_repeats(index, monkeypatch, double, into):
     stands_in(monkeypatch, double)
     scheduler = Sends()
     memory = np.empty((len(FEW.wanted), 32, 48, 3), np.uint8)
@@ -280,7 +280,7 @@ def test_what_the_gpu_does_not_do_the_cpu_does_and_nothing_twice(index, monkeypa
     assert "leave gpu out" not in str(told)
 
 
-def test_a_gpu_that_fails_on_a_file_is_not_opened_for_it_again(index, monkeypatch):
+def test_a_file_that_failed_on_the_gpu_stays_on_the_cpu(index, monkeypatch):
     made = stands_in(monkeypatch, Fails)
     scheduler = Sends()
     for _ in range(3):
@@ -289,7 +289,7 @@ def test_a_gpu_that_fails_on_a_file_is_not_opened_for_it_again(index, monkeypatc
     assert [each.gpu for each in made].count(0) == 1
 
 
-def test_a_file_that_the_gpu_does_not_decode_goes_to_the_cpu_with_the_reason(scanned, monkeypatch):
+def test_an_unsupported_file_goes_to_the_cpu_with_the_reason(scanned, monkeypatch):
     index = scanned("odd_size_444")
     made = stands_in(monkeypatch)
     scheduler = Sends()
@@ -305,7 +305,7 @@ def test_a_file_that_the_gpu_does_not_decode_goes_to_the_cpu_with_the_reason(sca
     assert told.devices[GPU] == DeviceTotals()
 
 
-def test_a_damaged_file_is_not_the_fault_of_the_gpu(written, tmp_path, monkeypatch):
+def test_damage_does_not_count_as_a_gpu_failure(written, tmp_path, monkeypatch):
     bad = reported_damage(written(SynthClip(b_frames=2)), tmp_path)
     stands_in(monkeypatch)
     everything = DecodeJob(tuple(range(48)))
@@ -323,7 +323,7 @@ def test_a_damaged_file_is_not_the_fault_of_the_gpu(written, tmp_path, monkeypat
     assert scheduler.decoded_by.on_cpu == {}
 
 
-def test_who_leaves_early_leaves_nothing_under_way(index, monkeypatch):
+def test_leaving_early_finishes_the_scheduled_job(index, monkeypatch):
     stands_in(monkeypatch)
     scheduler = Sends()
     with closing(open_decoder(index, SHAPE, AUTO, scheduler=scheduler)) as decoder:
@@ -336,7 +336,7 @@ def test_who_leaves_early_leaves_nothing_under_way(index, monkeypatch):
 
 
 @needs_no_gpu
-def test_without_a_gpu_all_that_decodes_does_so_on_the_cpu(index):
+def test_without_a_gpu_everything_decodes_on_the_cpu(index):
     path = index.source.path
     expected = headrace.read_clip(path, num_frames=4, stride=1)
     assert np.array_equal(headrace.read_clip(path, num_frames=4, stride=1, decoding=AUTO), expected)
@@ -348,7 +348,7 @@ def test_without_a_gpu_all_that_decodes_does_so_on_the_cpu(index):
     assert {str(frame.device) for frame in frames_of(index, SHAPE, kept)} == {"cpu"}
 
 
-def test_a_job_counts_from_its_keyframe_on_and_one_that_reads_on_to_the_end(index):
+def test_a_job_counts_from_its_keyframe_to_its_end(index):
     class Notes(DeviceScheduler):
         asked = ()
 
@@ -366,7 +366,7 @@ def test_a_job_counts_from_its_keyframe_on_and_one_that_reads_on_to_the_end(inde
     assert scheduler.asked == tuple(("h264", each * pixels) for each in frames)
 
 
-def test_tensors_are_made_in_one_place_whoever_decodes(index, monkeypatch):
+def test_all_tensors_are_on_one_device(index, monkeypatch):
     stands_in(monkeypatch)
     kept, auto = (DecoderConfig(device=each, keeps_on_device=True) for each in ("cpu", "auto"))
     scheduler = DeviceScheduler(cores=1)

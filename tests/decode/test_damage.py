@@ -58,7 +58,7 @@ def test_frames_far_from_damage_equal_those_of_the_undamaged_clip(damaged):
     assert len(changed) <= 12, "damage that no decoder can see stays inside its GOP"
 
 
-def test_a_frame_comes_out_of_every_job_or_of_none(damaged):
+def test_a_frame_is_delivered_by_every_job_or_by_none(damaged):
     """Alone, with its neighbours, with its GOP; whether or not the job is read on from.
 
     In the GOPs next to the damage, and in its own.
@@ -83,7 +83,7 @@ UNSEEN = [[17, 18], [24], [25], [36]]
 
 @pytest.mark.parametrize("ordinals", [*([n] for n in (0, 1, 4, 7, 11, 13, 30)), *UNSEEN], ids=str)
 @pytest.mark.parametrize("codec", CLIPS)
-def test_the_same_frames_come_whatever_the_jobs_are(codec, ordinals, written, tmp_path):
+def test_jobs_do_not_change_the_delivered_frames(codec, ordinals, written, tmp_path):
     """Across GOPs, in one job or many that read on, from the beginning or later.
 
     HEVC's may end a damaged picture early, and what is left of it is what lay in memory: there it
@@ -103,7 +103,7 @@ def test_the_same_frames_come_whatever_the_jobs_are(codec, ordinals, written, tm
         assert all(np.array_equal(frame, whole[n]) for n, frame in got.items())
 
 
-def test_damage_is_seen_wherever_decoding_begins(written, tmp_path):
+def test_damage_is_detected_from_any_start(written, tmp_path):
     """FFmpeg guesses faults of MPEG-4 encoders from what it decoded, and then forgives more."""
     clip = SynthClip(codec="mpeg4", num_frames=9, size=(64, 96), gop=5, b_frames=2)
     bad = damage.damage_packets(written(clip), tmp_path / "bad.mp4", ordinals=[5])
@@ -129,7 +129,7 @@ def test_a_damaged_frame_is_named_with_source_and_time(written, tmp_path):
 
 
 @pytest.mark.parametrize(("change", "is_gone"), [("damage_packets", 0), ("drop_packets", 1)])
-def test_damage_of_a_frame_nothing_refers_to_costs_it_alone(written, tmp_path, change, is_gone):
+def test_damage_of_a_disposable_frame_loses_only_that_frame(written, tmp_path, change, is_gone):
     """Packets that are gone are frames that do not exist."""
     good = written(SynthClip(b_frames=2))
     index = StreamIndex.scan(good)
@@ -144,7 +144,7 @@ def test_damage_of_a_frame_nothing_refers_to_costs_it_alone(written, tmp_path, c
     assert all(np.array_equal(frame, expected[n]) for n, frame in got.items())
 
 
-def test_a_truncated_file_delivers_what_is_whole(written, tmp_path):
+def test_a_truncated_file_delivers_its_complete_frames(written, tmp_path):
     good = written(SynthClip(b_frames=2))
     cut = damage.truncate(good, tmp_path / "cut.mp4", keep_fraction=0.6)
     whole, index = StreamIndex.scan(good), StreamIndex.scan(cut)
@@ -158,7 +158,7 @@ def test_a_truncated_file_delivers_what_is_whole(written, tmp_path):
 
 
 @pytest.mark.parametrize("refused", [(0,), (5, 20), (47,)])
-def test_frames_that_cannot_be_converted_are_named_and_others_come(refused, scanned, monkeypatch):
+def test_unconvertible_frames_are_listed_and_others_delivered(refused, scanned, monkeypatch):
     index = scanned(CLIPS["h264"])
     wanted = [0, 3, 5, 20, 21, 47]
     convert = ArrayConverter.convert
@@ -178,7 +178,7 @@ def test_frames_that_cannot_be_converted_are_named_and_others_come(refused, scan
     assert list(got) == [each for each in wanted if each not in refused]
 
 
-def test_threads_that_meet_the_same_damage_name_it_alike(written, tmp_path):
+def test_threads_report_the_same_damage(written, tmp_path):
     """What one finds out while another is under way is no surprise to that one."""
     good = written(CLIPS["h264_open_gop"])
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[13, 15, 30])
@@ -202,7 +202,7 @@ def bad(request, written, tmp_path_factory):
     return reported_damage(written(CLIPS[request.param]), tmp_path_factory.mktemp("bad"))
 
 
-def test_what_ffmpeg_gives_there_comes_bit_for_bit(bad):
+def test_concealed_frames_equal_ffmpegs(bad):
     index = StreamIndex.scan(bad)
     expected = linear_frames(bad)
     got, missing, concealed = decoded(index, conceals=True)
@@ -212,7 +212,7 @@ def test_what_ffmpeg_gives_there_comes_bit_for_bit(bad):
         assert [n for n in got if not np.array_equal(got[n], expected[n])] == []
 
 
-def test_the_same_frames_are_concealed_as_are_named_otherwise(bad):
+def test_concealed_frames_are_the_frames_that_raise_otherwise(bad):
     everything = range(len(StreamIndex.scan(bad)))
     with closing(PyavDecoder(StreamIndex.scan(bad))) as decoder:
         _, missing = run(decoder, everything)
@@ -227,14 +227,14 @@ def test_the_same_frames_are_concealed_as_are_named_otherwise(bad):
         assert decoder.concealed == frozenset()
 
 
-def test_a_frame_that_never_comes_shows_the_one_before(written, tmp_path):
+def test_a_frame_without_output_repeats_the_one_before(written, tmp_path):
     index = with_junk(written(CLIPS["vp9"]), tmp_path, at=30)
     got, _, concealed = decoded(index, (29, 30), conceals=True)
     assert concealed == {30}
     assert np.array_equal(got[29], got[30])
 
 
-def test_what_is_shown_when_a_seek_leads_to_other_packets_is_the_same(written, tmp_path):
+def test_concealment_is_the_same_after_a_wrong_seek(written, tmp_path):
     clip = SynthClip(codec="vp9", container="webm", num_frames=96)
     index = with_junk(written(clip), tmp_path, at=80)
     expected, _, concealed = decoded(index, (79, 80, 81), conceals=True)
@@ -249,7 +249,7 @@ def test_what_is_shown_when_a_seek_leads_to_other_packets_is_the_same(written, t
     assert all(np.array_equal(got[number], expected[number]) for number in expected)
 
 
-def test_clips_and_loaders_mark_what_is_concealed(bad, store):
+def test_clips_and_loaders_mark_concealed_frames(bad, store):
     clip = load_clip(bad, 0, 48, 1, on_error="conceal")
     assert clip.is_concealed.any()
     assert not clip.is_concealed[:12].any()
@@ -288,7 +288,7 @@ JOBS = {
 
 @pytest.mark.parametrize("count_by", ["packets", "decode"])
 @pytest.mark.parametrize("case", CASES)
-def test_frames_behind_damage_are_those_that_were_encoded(case, count_by, written, tmp_path):
+def test_frames_after_damage_equal_the_encoded_ones(case, count_by, written, tmp_path):
     """Every way names the same frames, and gives the others as they are in the undamaged clip."""
     clip, packet_indices, seeds = CASES[case]
     good = written(replace(clip, num_frames=COUNT, size=(48, 64)))

@@ -112,7 +112,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_an_entry_that_lies_is_made_anew(stored, change):
+def test_an_inconsistent_entry_is_rebuilt(stored, change):
     store, source = stored
     whole = store.find(source)
     rewritten(store.entry(source), change)
@@ -121,7 +121,7 @@ def test_an_entry_that_lies_is_made_anew(stored, change):
     assert np.array_equal(store.load(source).pts, whole.pts)
 
 
-def test_an_entry_with_more_bytes_by_its_table_than_in_the_file_is_made_anew(stored):
+def test_an_entry_that_lists_more_bytes_than_the_file_has_is_rebuilt(stored):
     store, source = stored
     entry = store.entry(source)
     content = bytearray(entry.read_bytes())
@@ -142,7 +142,7 @@ OF_PROXIES = {
 
 
 @pytest.mark.parametrize("change", OF_PROXIES.values(), ids=OF_PROXIES)
-def test_an_entry_of_a_proxy_that_lies_is_refused(tmp_path, change):
+def test_an_inconsistent_proxy_entry_is_refused(tmp_path, change):
     entry = tmp_path / "a.npz"
     entry.write_bytes((RECORDED / "proxies" / "videos" / "a.npz").read_bytes())
     source = Source("a.mp4")

@@ -121,12 +121,12 @@ class OffByOne(PyavDecoder):
             yield from ((wanted, f) for _, f in super().run(DecodeJob((other,)), out))
 
 
-def test_a_backend_that_delivers_the_neighbour_is_caught(written):
+def test_seek_check_detects_neighbouring_frames(written):
     found = check_parity(written("h264_b_frames"), num_frames=9, open_one=OffByOne)
     assert len(found.mismatches) >= found.compared - 1 > 5
 
 
-def test_frames_that_cannot_be_decoded_are_listed_apart(written, tmp_path):
+def test_undecodable_frames_are_listed_separately(written, tmp_path):
     bad = damage.damage_packets(written(SynthClip()), tmp_path / "bad.mp4", ordinals=[24])
     found = check_parity(bad, num_frames=200)
     assert found.mismatches == ()
@@ -134,7 +134,7 @@ def test_frames_that_cannot_be_decoded_are_listed_apart(written, tmp_path):
 
 
 @pytest.mark.parametrize("b_frames", [0, 2])
-def test_frames_of_a_file_whose_clock_starts_again_are_equal(b_frames, written, tmp_path):
+def test_frames_are_equal_after_a_clock_restart(b_frames, written, tmp_path):
     part = written(SynthClip(container="ts", b_frames=b_frames))
     found = check_parity(damage.concatenate([part] * 3, tmp_path / "joined.ts"), num_frames=400)
     assert (found.backend, found.frames, found.compared) == ("pyav", 144, 144)
@@ -203,7 +203,7 @@ def decoded(path: Path, start: int, *, lies: bool) -> dict[int, tuple[int, bool]
 
 @pytest.mark.parametrize("clip", clips(*KEYFRAME_RULES), ids=name)
 @pytest.mark.parametrize("lies", [False, True])
-def test_decoding_from_each_keyframe_that_is_believed_gives_the_frames_of_all(clip, lies, written):
+def test_decoding_from_each_trusted_keyframe_equals_linear_decode(clip, lies, written):
     """Whatever the container calls a keyframe: with `lies` each packet."""
     path = written(clip)
     with av.open(str(path)) as container:
@@ -225,12 +225,12 @@ def test_decoding_from_each_keyframe_that_is_believed_gives_the_frames_of_all(cl
     assert entries >= (0 if is_blind else 2)
 
 
-def test_every_believed_codec_is_shown_wherever_there_is_an_encoder():
+def test_every_trusted_codec_with_an_encoder_is_tested():
     shown = {clip.codec for clip in clips(*KEYFRAME_RULES)}
     assert set(KEYFRAME_RULES) - shown <= {"theora"}, "theora needs the ffmpeg of the system"
 
 
-def test_a_codec_is_believed_certain_or_checked():
+def test_codecs_are_guaranteed_or_unverified():
     codecs = []
     for each in sorted(av.codecs_available):
         try:
@@ -252,7 +252,7 @@ def test_a_codec_is_believed_certain_or_checked():
 
 
 @pytest.mark.parametrize("clip", clips(*UNMARKED), ids=name)
-def test_a_frame_of_a_codec_that_is_not_believed_is_right(clip, written, tmp_path):
+def test_frames_of_untrusted_codecs_are_right(clip, written, tmp_path):
     path = written(clip)
     assert_right(path)
     if clip.container == "avi":
@@ -267,7 +267,7 @@ def assert_right(path: Path) -> None:
 
 @pytest.mark.parametrize("codec", ["msrle", "rawvideo"])
 @pytest.mark.parametrize("has_index", [True, False])
-def test_a_palette_that_changes_shows_the_right_colours(codec, has_index, written, tmp_path):
+def test_a_changing_palette_has_the_right_colors(codec, has_index, written, tmp_path):
     path = written(replace(PALETTES, codec=codec))
     if not has_index:
         path = strip_index(path, tmp_path / "stripped.avi")
@@ -275,7 +275,7 @@ def test_a_palette_that_changes_shows_the_right_colours(codec, has_index, writte
     assert (found.compared, found.mismatches, found.refused) == (48, (), ())
 
 
-def test_a_packet_that_only_the_container_calls_a_keyframe_begins_no_gop(written, tmp_path):
+def test_a_keyframe_of_the_container_only_starts_no_gop(written, tmp_path):
     whole = written(replace(PALETTES, look=Look(pixel_format="pal8")))
     stripped = strip_index(whole, tmp_path / "stripped.avi")
     with av.open(str(stripped)) as container:
@@ -284,7 +284,7 @@ def test_a_packet_that_only_the_container_calls_a_keyframe_begins_no_gop(written
     assert index.gop_start.tolist() == StreamIndex.scan(whole).gop_start.tolist() == [0, 12, 24, 36]
 
 
-def test_the_linear_read_knows_the_colours(written):
+def test_the_linear_reference_handles_palettes(written):
     """What all else is held against shows one picture, whatever the palette."""
     turned = linear_frames(written(PALETTES))
     plain = linear_frames(written(replace(PALETTES, look=Look(pixel_format="pal8"))))

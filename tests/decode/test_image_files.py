@@ -24,7 +24,7 @@ def lying(tmp_path):
 
 
 @pytest.mark.parametrize("read", [upright_size, read_image])
-def test_a_length_that_lies_is_damage(lying, read):
+def test_false_chunk_length_is_damage(lying, read):
     def check():
         resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
         try:

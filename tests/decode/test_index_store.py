@@ -34,7 +34,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_index_comes_back_as_it_was(store, written, kind):
+def test_a_stored_index_equals_the_scanned_one(store, written, kind):
     source = Source(written(kind))
     assert same(store.load(source), store.load(source))
     assert store.counters == StoreCounters(hits=1, misses=1)
@@ -81,17 +81,17 @@ def test_a_folder_that_cannot_be_written_costs_a_scan_each_time(clip, tmp_path):
     assert store.counters.hits == 0
 
 
-def test_writing_leaves_nothing_but_the_entry(store, clip):
+def test_writing_leaves_only_the_entry(store, clip):
     store.load(clip)
     assert list(store.folder.iterdir()) == [store.entry(clip)]
 
 
-def test_streams_of_one_file_have_entries_of_their_own(store):
+def test_streams_of_a_file_have_their_own_entries(store):
     path = Path("a.mp4")
     assert store.entry(Source(path, 0)) != store.entry(Source(path, 1)) != store.entry(Source(path))
 
 
-def test_a_file_that_is_gone_is_not_served_from_the_store(store, clip):
+def test_a_missing_file_is_not_served_from_the_store(store, clip):
     store.load(clip)
     clip.path.unlink()
     with pytest.raises(OpenError, match="no such file"):
@@ -154,12 +154,12 @@ SECOND = 1_000_000_000
         ((SECOND, SECOND // 4), 10, 9999, 2, 8),  # a disk is waited for three times out of four
     ],
 )
-def test_processes_begin_where_they_pay(spent, done, left, cores, workers):
+def test_workers_start_only_if_useful(spent, done, left, cores, workers):
     assert useful_workers(*spent, done, left, cores) == workers
 
 
 @doors
-def test_workers_find_what_one_after_the_other_finds(ahead, clips, store, tmp_path):
+def test_workers_find_the_same_indexes(ahead, clips, store, tmp_path):
     shown = []
     open_one = ahead(clips, store, on_scanned=lambda *said: shown.append(said))
     assert store.counters.misses == (ahead is by_workers), "workers scan all, or all but the first"
@@ -171,7 +171,7 @@ def test_workers_find_what_one_after_the_other_finds(ahead, clips, store, tmp_pa
 
 
 @doors
-def test_what_is_known_is_not_scanned(ahead, clips, store):
+def test_known_videos_are_not_scanned(ahead, clips, store):
     for each in clips:
         store.load(each)
     open_one = ahead(clips, store, function=extracting.cannot_begin)
@@ -180,7 +180,7 @@ def test_what_is_known_is_not_scanned(ahead, clips, store):
 
 
 @doors
-def test_bad_videos_say_so_when_they_are_asked_for(ahead, clips, bad, store):
+def test_bad_videos_raise_when_opened(ahead, clips, bad, store):
     open_one = ahead([*clips, *bad], store)
     assert [len(open_one(each)) for each in clips] == [3, 4, 5, 6]
     for each in bad:
@@ -189,7 +189,7 @@ def test_bad_videos_say_so_when_they_are_asked_for(ahead, clips, bad, store):
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_the_first_error_is_that_of_the_first_bad_video(clips, bad, store, order):
+def test_the_first_error_is_of_the_first_bad_video(clips, bad, store, order):
     sources = [*clips[:2], *(bad[place] for place in order), *clips[2:]]
     open_one = by_workers(sources, store, raises=True)
     with pytest.raises(OpenError, match=str(bad[order[0]])):
@@ -200,7 +200,7 @@ CRASHED = "working on it crashed.* by signal 11; leave it out, or copy it again$
 
 
 @doors
-def test_a_video_that_ends_processes_is_named(ahead, clips, store):
+def test_a_video_that_kills_workers_is_named(ahead, clips, store):
     open_one = ahead(clips, store, function=extracting.crashes_at_a_scan_of_five_frames)
     assert [len(open_one(clips[place])) for place in (0, 1, 3)] == [3, 4, 6]
     with pytest.raises(OpenError, match=rf"5\.mp4: {CRASHED}"):
@@ -208,7 +208,7 @@ def test_a_video_that_ends_processes_is_named(ahead, clips, store):
 
 
 @doors
-def test_without_a_store_or_without_processes_it_takes_longer_only(ahead, clips, store, tmp_path):
+def test_a_scan_works_without_store_or_workers(ahead, clips, store, tmp_path):
     (tmp_path / "file").write_text("")
     unkept = ahead(clips, IndexStore(tmp_path / "file"))
     assert [len(unkept(each)) for each in clips] == [3, 4, 5, 6]
@@ -218,7 +218,7 @@ def test_without_a_store_or_without_processes_it_takes_longer_only(ahead, clips,
 
 
 @pytest.mark.parametrize(("rank", "begun"), [(0, "3456"), (1, "5634")])
-def test_each_rank_begins_with_another_video(clips, store, rank, begun):
+def test_each_rank_starts_at_another_video(clips, store, rank, begun):
     shown = []
 
     def on_scanned(name, done, of):
@@ -233,7 +233,7 @@ def test_workers_verify_as_well(clips, store):
     assert all(open_one(each).counted_by == "decode" for each in clips)
 
 
-def test_what_has_no_path_is_opened_when_it_is_asked_for(clips, store):
+def test_a_video_without_a_path_is_opened_on_request(clips, store):
     held = MemorySource.from_content(clips[1].path.read_bytes())
     open_one = by_workers([held, clips[0]], store)
     assert [len(open_one(each)) for each in (held, clips[0])] == [4, 3]

@@ -35,7 +35,7 @@ CASES = [
     CASES,
     ids=[f"{p.codec}-{s.layout}-{s.dtype}-{s.size[0]}x{s.size[1]}" for p, s in CASES],
 )
-def test_frames_come_back_as_they_were(packing, shape):
+def test_unpacked_frames_equal_the_originals(packing, shape):
     packer, other = Packer(packing, shape), Packer(packing, shape)
     for _ in range(3):
         for frame in frames_of(shape):
@@ -72,7 +72,7 @@ def test_smooth_frames_become_smaller_and_noise_does_not():
     ],
     ids=["empty", "as if raw", "another codec", "cut", "no packet"],
 )
-def test_what_is_no_packet_of_the_codec_is_refused(change, says):
+def test_invalid_packets_are_refused(change, says):
     shape = FrameFormat(size=(64, 64))
     *_, smooth = frames_of(shape)
     packer = Packer(UTVIDEO, shape)
@@ -90,7 +90,7 @@ def test_a_packet_of_another_size_is_refused():
         Packer(UTVIDEO, FrameFormat(size=(32, 32))).unpack(packed, np.empty((32, 32, 3), np.uint8))
 
 
-def test_the_tags_of_yuv_come_back_too():
+def test_yuv_tags_survive_packing():
     shape = FrameFormat(size=(32, 32), layout="yuv420")
     *_, frame = frames_of(shape)
     frame[-TAG_BYTES:] = 9, 2

@@ -85,7 +85,7 @@ def video(ask, path, **options):
 
 
 @pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
-def test_what_cannot_be_decoded_so_is_refused(names, call, said):
+def test_invalid_requests_are_refused(names, call, said):
     if "TORCHCODEC" in call and WHY_NOT["torchcodec"]:
         pytest.skip(WHY_NOT["torchcodec"])
     check_message(call, said, names)

@@ -205,7 +205,7 @@ def test_extradata_may_change_unseen_where_a_container_may_bring_it(
     ],
 )
 def test_sample_descriptions_are_counted(boxes, descriptions):
-    assert pyav_version._most_descriptions(io.BytesIO(boxes)) == descriptions
+    assert pyav_version._max_descriptions(io.BytesIO(boxes)) == descriptions
 
 
 def test_one_thread_converts_with_every_pyav():
