@@ -19,7 +19,7 @@ NAMES = {name: value for module in (nuscenes, synth) for name, value in vars(mod
 
 
 @pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
-def test_what_cannot_be_written_is_refused(tmp_path, monkeypatch, call, said):
+def test_invalid_clips_are_refused(tmp_path, monkeypatch, call, said):
     monkeypatch.chdir(tmp_path)
     check_message(call, said, NAMES)
 
@@ -32,6 +32,6 @@ def test_what_cannot_be_written_is_refused(tmp_path, monkeypatch, call, said):
         ("SynthClip(num_frames=1)", "ConfigError: ..."),
     ],
 )
-def test_another_message_or_none_is_told_from_that_of_the_page(call, said):
+def test_check_message_detects_other_messages(call, said):
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         check_message(call, said, NAMES)

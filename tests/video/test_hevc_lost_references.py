@@ -84,7 +84,7 @@ def test_frames_are_damaged_from_the_lost_reference_to_the_next_keyframe(played)
     assert reported(send((12, 13, 14))) == {}
 
 
-def test_what_is_lost_again_is_damaged_up_to_the_keyframe_after_that(played):
+def test_a_second_loss_extends_the_damage_to_the_next_keyframe(played):
     _, send = played(EACH, lost={6, 13, 14})
     assert list(reported(send(range(48)))) == [*range(6, 12), *range(13, 24)]
 
@@ -94,7 +94,7 @@ def test_nothing_is_shown_before_the_first_random_access_point(played):
     assert [len(result.shown) for result in send(range(9, 15)).values()] == [0, 0, 0, 1, 1, 1]
 
 
-def test_a_new_ffmpeg_needs_none_of_it(packets, monkeypatch):
+def test_a_new_ffmpeg_uses_the_plain_codec(packets, monkeypatch):
     context, _ = packets
     for is_old, kind in ((False, FfmpegCodec), (True, LossReportingCodec)):
         monkeypatch.setattr(hevc_lost_references, "_OUTPUTS_THEM", is_old)
@@ -102,7 +102,7 @@ def test_a_new_ffmpeg_needs_none_of_it(packets, monkeypatch):
     assert type(ffmpeg_codec(av.CodecContext.create("h264", "r"))) is FfmpegCodec
 
 
-def test_a_file_without_some_packets_names_frames_that_needed_them(written, tmp_path, logs_nothing):
+def test_frames_with_missing_packets_are_listed(written, tmp_path, logs_nothing):
     """Each FFmpeg: they are withheld, or damaged; the others are those of the whole file."""
     lossy = drop_packets(written(OPEN), tmp_path / "lossy.mp4", ordinals=[13])
     index = StreamIndex.scan(lossy, count_by="decode")

@@ -58,7 +58,7 @@ def _joined(nals, length_size=0):
         ("vc1", b"\0\0\0\0", RandomAccess.UNVERIFIED),
     ],
 )
-def test_codecs_are_believed_as_far_as_they_promise_by_their_own_marks(codec, data, expected):
+def test_codecs_are_classified_by_their_bitstream(codec, data, expected):
     assert classify_keyframe(codec, memoryview(data), 0, is_intra_only=codec == "mjpeg") == expected
 
 
@@ -74,7 +74,7 @@ def test_codecs_are_believed_as_far_as_they_promise_by_their_own_marks(codec, da
         ("mjpeg", {RandomAccess.GUARANTEED}),
     ],
 )
-def test_clips_say_what_their_keyframes_are(kind, expected, scanned):
+def test_keyframes_of_clips_are_classified(kind, expected, scanned):
     index = scanned(kind)
     assert {RandomAccess(each) for each in index.gop_random_access} == expected
     assert index.gop_random_access[0] == RandomAccess.GUARANTEED
@@ -98,7 +98,7 @@ def test_clips_say_what_their_keyframes_are(kind, expected, scanned):
         (HAS_SETS, "hevc", [b"\x26\x01", b"\x42\x01"], False),
     ],
 )
-def test_units_of_a_packet_say_what_it_is(flag, codec, nals, is_set):
+def test_nal_units_give_the_packet_flags(flag, codec, nals, is_set):
     """Nothing refers to a droppable one; parameter sets count before the first slice."""
     for length in (0, 1, 2, 4):
         found = packet_flags_reader(codec, length)(_joined(nals, length), flag == HAS_SETS)
@@ -124,12 +124,12 @@ def test_units_of_a_packet_say_what_it_is(flag, codec, nals, is_set):
         (KEYFRAME, "av1", b"\x12\0", True, True),
     ],
 )
-def test_a_packet_says_if_it_is_shown_and_a_keyframe(flag, codec, packet, said, is_set):
+def test_packet_flags_have_hidden_and_keyframe(flag, codec, packet, said, is_set):
     """Whatever the flag of the container says."""
     assert bool(packet_flags_reader(codec, 0)(memoryview(packet), said) & flag) is is_set
 
 
-def test_half_the_frames_of_a_clip_with_b_frames_are_droppable(written):
+def test_half_the_frames_of_a_clip_with_b_frames_are_disposable(written):
     glance = packet_flags_reader("h264", 4)
     packets = read_packets(written("h264_b_frames"))
     found = [glance(memoryview(packet.payload), False) for packet in packets]
@@ -155,7 +155,7 @@ def test_a_packet_of_parameter_sets_alone_is_read_once(size, packet):
 
 
 @pytest.mark.parametrize(("count", "one_codec"), [(3, False), (5_000, True)])
-def test_parameter_sets_without_end_are_not_kept(written, tmp_path, count, one_codec):
+def test_recorded_parameter_sets_are_bounded(written, tmp_path, count, one_codec):
     """Sets in force are kept for each keyframe: their bytes are bounded."""
     content = written(SynthClip(container="h264", num_frames=24, gop=12)).read_bytes()
     second = content.index(SPS[:4], content.index(SPS[:4]) + 1)
@@ -170,7 +170,7 @@ def test_parameter_sets_without_end_are_not_kept(written, tmp_path, count, one_c
 
 
 @pytest.mark.parametrize("codec", ["h264", "hevc", "mpeg2video", "mpeg4", "vp8", "vp9", "av1"])
-def test_junk_is_read_without_harm_and_believed_little(codec):
+def test_random_bytes_are_unverified(codec):
     for junk in (b"", b"\0", b"\0\0\1", b"\0\0\0\1", b"\xff" * 9, b"\0\0\1\x06\x06"):
         found = classify_keyframe(codec, memoryview(junk), 0, is_intra_only=False)
         assert found <= RandomAccess.SIGNALED

@@ -83,6 +83,6 @@ def batch(**changes):
 
 
 @pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
-def test_what_is_no_video_is_refused(names, call, said):
+def test_invalid_inputs_are_refused(names, call, said):
     error = check_message(call, said, names)
     assert not isinstance(error, MediaError) or str(error.source) in said
