@@ -40,7 +40,7 @@ NAMES = names_in(
 
 
 @pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
-def test_what_cannot_be_is_refused_in_a_sentence(call, said):
+def test_invalid_arguments_are_refused(call, said):
     check_message(call, said, NAMES)
 
 
@@ -50,6 +50,6 @@ def test_an_argument_that_is_not_json_is_refused():
         supervisor.run_children([given])
 
 
-def test_a_gather_with_more_workers_cannot_be_asked_for():
+def test_an_aggregate_has_one_worker():
     with pytest.raises(TypeError, match="workers"):
         Aggregate(name="gather", grouping=stage.SlidingWindows, function=tuple, workers=2)
