@@ -1,4 +1,4 @@
-"""What cannot be is refused at once, in the words of a page."""
+"""Invalid arguments raise the errors of a page."""
 
 import sys
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""What cannot be written, or rewritten so, is refused in the words of a page."""
+"""Invalid clips and damage raise the errors of a page."""
 
 from fractions import Fraction
 from pathlib import Path
