@@ -1,4 +1,4 @@
-"""Jobs go where they are done soonest, frames are those of the CPU, and what was done is told."""
+"""Jobs go to the device that finishes them first; frames equal the CPU's; totals are counted."""
 
 import random
 import threading
@@ -38,7 +38,7 @@ def choosing(monkeypatch):
 
 
 def do(choosing, seconds, codec="h264", devices=BOTH, frames=3):
-    """Do a job of ten million pixels that takes `seconds[way]`; return its way."""
+    """Run a job of ten million pixels that takes `seconds[device]`; return its device."""
     sent = choosing.schedule(codec, 10.0, devices)
     end(choosing, sent, seconds[sent.device], frames)
     return sent.device
@@ -80,7 +80,7 @@ def test_a_job_goes_to_the_device_that_finishes_it_sooner(choosing):
     sent = [choosing.schedule("h264", 10.0, BOTH) for _ in range(2 * GPU_DECODERS + 6)]
     assert [each.device for each in sent[:GPU_DECODERS]] == [GPU] * GPU_DECODERS
     devices = [each.device for each in sent]
-    # In the 2.5 s of a core the GPU does two jobs in each of its places, and then both take turns.
+    # In the 2.5 s of a core, each decoder of the GPU runs two jobs; then both devices alternate.
     assert devices[: 2 * GPU_DECODERS + 2] == [GPU] * 2 * GPU_DECODERS + [CPU] * 2
     for each in sent:
         end(choosing, each, 1.0)
@@ -214,14 +214,14 @@ FEW = DecodeJob((0, 1, 2, 3, 7), goes_on=False)
 
 
 class Sends(DeviceScheduler):
-    """Sends each job to the GPU, as long as it can be."""
+    """Sends each job to the GPU, if it is usable."""
 
     def schedule(self, codec, megapixels, devices):
         return super().schedule(codec, megapixels, devices[-1:])
 
 
 def is_right(index, job, found):
-    """Whether each frame of the job came once, in order, and is the CPU's."""
+    """Return whether each frame of the job was delivered once, in order, equal to the CPU's."""
     frames = frames_of(index, SHAPE, wanted=job.wanted)
     assert [number for number, _ in found] == [*job.wanted]
     return all(np.array_equal(a, b) for (_, a), b in zip(found, frames, strict=True))

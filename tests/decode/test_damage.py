@@ -1,4 +1,4 @@
-"""Damage: what is delivered is right, what is not is named, or concealed where it is asked for."""
+"""Damage: delivered frames are right; others are listed, or concealed on request."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -36,7 +36,7 @@ PLACES = {"keyframe": [24], "after a keyframe": [25], "middle": [17, 18], "start
 
 @pytest.fixture(scope="module", params=[(c, p) for c in CLIPS for p in PLACES], ids=str)
 def damaged(request, written, tmp_path_factory) -> tuple[Path, Path]:
-    """Return (the clip before, the clip with some packets damaged)."""
+    """(undamaged clip, clip with damaged packets)."""
     codec, place = request.param
     good = written(CLIPS[codec])
     bad = tmp_path_factory.mktemp("damaged") / f"bad{good.suffix}"
@@ -44,24 +44,24 @@ def damaged(request, written, tmp_path_factory) -> tuple[Path, Path]:
 
 
 def test_frames_far_from_damage_equal_those_of_the_undamaged_clip(damaged):
-    """Up to the damage and from the next keyframe on, nothing is lost and nothing changed."""
+    """Before the damage and from the next keyframe on, no frame is lost or changed."""
     good, bad = damaged
     index, expected = StreamIndex.scan(good), linear_frames(good)
     with closing(PyavDecoder(StreamIndex.scan(bad, count_by="packets"))) as decoder:
         got, missing = run(decoder, range(len(index)))
         again, missing_again = run(decoder, range(len(index)))
     assert sorted([*got, *missing]) == list(range(len(index)))
-    assert sorted(got) == list(got), "frames come out of order"
+    assert sorted(got) == list(got), "frames are out of order"
     assert (set(again), missing_again) == (set(got), missing)
     assert len(missing) <= 2 * 12 + 3
     changed = [n for n, frame in got.items() if not np.array_equal(frame, expected[n])]
-    assert len(changed) <= 12, "damage that no decoder can see stays inside its GOP"
+    assert len(changed) <= 12, "damage that no decoder can detect stays inside its GOP"
 
 
 def test_a_frame_is_delivered_by_every_job_or_by_none(damaged):
-    """Alone, with its neighbours, with its GOP; whether or not the job is read on from.
+    """Alone, with neighbours, with its GOP; with and without a following job.
 
-    In the GOPs next to the damage, and in its own.
+    In the damaged GOP and its neighbours.
     """
     good, bad = damaged
     index, packets = StreamIndex.scan(bad), zip(read_packets(good), read_packets(bad), strict=True)
@@ -78,16 +78,16 @@ def test_a_frame_is_delivered_by_every_job_or_by_none(damaged):
 
 
 UNSEEN = [[17, 18], [24], [25], [36]]
-"""Packets whose damage FFmpeg's HEVC decoder may leave without a word."""
+"""Packets whose damage FFmpeg's HEVC decoder may not report."""
 
 
 @pytest.mark.parametrize("ordinals", [*([n] for n in (0, 1, 4, 7, 11, 13, 30)), *UNSEEN], ids=str)
 @pytest.mark.parametrize("codec", CLIPS)
 def test_jobs_do_not_change_the_delivered_frames(codec, ordinals, written, tmp_path):
-    """Across GOPs, in one job or many that read on, from the beginning or later.
+    """Across GOPs, in one job or in several continuing ones, from the start or later.
 
-    HEVC's may end a damaged picture early, and what is left of it is what lay in memory: there it
-    takes an index that was made by decoding.
+    The HEVC decoder may end a damaged picture early and leave old memory in the rest: this needs an
+    index built by decoding.
     """
     good = written(replace(CLIPS[codec], num_frames=37))
     bad = damage.damage_packets(good, tmp_path / f"bad{good.suffix}", ordinals=ordinals)
@@ -104,7 +104,7 @@ def test_jobs_do_not_change_the_delivered_frames(codec, ordinals, written, tmp_p
 
 
 def test_damage_is_detected_from_any_start(written, tmp_path):
-    """FFmpeg guesses faults of MPEG-4 encoders from what it decoded, and then forgives more."""
+    """FFmpeg guesses bugs of MPEG-4 encoders from decoded frames, and then tolerates more."""
     clip = SynthClip(codec="mpeg4", num_frames=9, size=(64, 96), gop=5, b_frames=2)
     bad = damage.damage_packets(written(clip), tmp_path / "bad.mp4", ordinals=[5])
     for first in (0, 4):
@@ -130,7 +130,7 @@ def test_a_damaged_frame_is_named_with_source_and_time(written, tmp_path):
 
 @pytest.mark.parametrize(("change", "is_gone"), [("damage_packets", 0), ("drop_packets", 1)])
 def test_damage_of_a_disposable_frame_loses_only_that_frame(written, tmp_path, change, is_gone):
-    """Packets that are gone are frames that do not exist."""
+    """Frames of missing packets do not exist."""
     good = written(SynthClip(b_frames=2))
     index = StreamIndex.scan(good)
     victim = int(np.flatnonzero(index.is_disposable)[10])
@@ -152,7 +152,7 @@ def test_a_truncated_file_delivers_its_complete_frames(written, tmp_path):
     got, missing, _ = decoded(index)
     assert len(got) > 10
     assert len(missing) <= 4
-    # Frames are told apart by time: where the file ends, some before the last are gone.
+    # Frames are matched by time: at the end of the file, some before the last are missing.
     same = {n: whole.index_at(int(index.pts[n])) for n in got}
     assert all(np.array_equal(frame, expected[same[n]]) for n, frame in got.items())
 
@@ -179,7 +179,7 @@ def test_unconvertible_frames_are_listed_and_others_delivered(refused, scanned, 
 
 
 def test_threads_report_the_same_damage(written, tmp_path):
-    """What one finds out while another is under way is no surprise to that one."""
+    """A thread accepts damage that another thread finds meanwhile."""
     good = written(CLIPS["h264_open_gop"])
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[13, 15, 30])
     index = StreamIndex.scan(bad, count_by="packets")
@@ -208,7 +208,7 @@ def test_concealed_frames_equal_ffmpegs(bad):
     got, missing, concealed = decoded(index, conceals=True)
     assert (bool(concealed), missing) == (True, ())
     assert sorted(got) == list(range(len(index)))
-    if len(expected) == len(index):  # otherwise FFmpeg gives none for some
+    if len(expected) == len(index):  # otherwise FFmpeg outputs no frame for some
         assert [n for n in got if not np.array_equal(got[n], expected[n])] == []
 
 
@@ -238,7 +238,7 @@ def test_concealment_is_the_same_after_a_wrong_seek(written, tmp_path):
     clip = SynthClip(codec="vp9", container="webm", num_frames=96)
     index = with_junk(written(clip), tmp_path, at=80)
     expected, _, concealed = decoded(index, (79, 80, 81), conceals=True)
-    # The packet two behind the entry is not the one that reading in order has found there.
+    # The second packet after the entry differs from the one of the linear read.
     signature = index.signature.copy()
     signature[int(index.gop_packet[index.gop_of(80)]) + 2] += 1 << 32
     with closing(PyavDecoder(replace(index, signature=signature))) as decoder:
@@ -275,7 +275,7 @@ CASES = {
     "no other refers to it": (SynthClip(gop=12, b_frames=2, encoder_options=CAVLC), (2, 15), (11,)),
     "transport stream": (SynthClip(gop=4, container="ts", encoder_options=CAVLC), (7, 15), (3, 12)),
 }
-"""The clip, packets that are damaged, and seeds with which FFmpeg reports each of them."""
+"""Clip, damaged packets, and seeds with which FFmpeg reports all of them."""
 
 
 JOBS = {
@@ -289,7 +289,7 @@ JOBS = {
 @pytest.mark.parametrize("count_by", ["packets", "decode"])
 @pytest.mark.parametrize("case", CASES)
 def test_frames_after_damage_equal_the_encoded_ones(case, count_by, written, tmp_path):
-    """Every way names the same frames, and gives the others as they are in the undamaged clip."""
+    """All jobs list the same frames, and deliver the others as in the undamaged clip."""
     clip, packet_indices, seeds = CASES[case]
     good = written(replace(clip, num_frames=COUNT, size=(48, 64)))
     expected = linear_frames(good)

@@ -1,4 +1,4 @@
-"""Entries of indexes that were changed with care: checksums are right, and what they say is not."""
+"""Index entries with valid checksums and inconsistent content."""
 
 import io
 import json
@@ -17,7 +17,7 @@ LARGE = 2**62
 
 @pytest.fixture
 def stored(written, tmp_path):
-    """A store with the entry of a clip of two GOPs."""
+    """Store with the entry of a clip of two GOPs."""
     store = IndexStore(tmp_path / "store")
     source = Source(written(SynthClip(num_frames=24, gop=12)))
     store.load(source)
@@ -25,7 +25,7 @@ def stored(written, tmp_path):
 
 
 def rewritten(entry, change):
-    """Rewrite an entry; `change` gets the bytes of its files by name, and the parsed header."""
+    """Rewrite an entry; `change` gets its files by name and the parsed header."""
     with zipfile.ZipFile(entry) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}
     header = json.loads(bytes(np.load(io.BytesIO(members["header.npy"]))))
@@ -44,7 +44,7 @@ def as_npy(array):
 
 
 def of_array(name, edit):
-    """Change an array in place, or by what `edit` returns."""
+    """Change an array in place, or replace it by the result of `edit`."""
 
     def change(members, header):
         array = np.load(io.BytesIO(members[f"{name}.npy"]))

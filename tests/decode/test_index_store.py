@@ -1,4 +1,4 @@
-"""Indexes on disk and scans by processes: nothing is read again, nothing stale is served."""
+"""Indexes on disk and scans by workers: nothing is read again, nothing stale is returned."""
 
 import os
 import shutil
@@ -27,10 +27,10 @@ def clip(written, tmp_path):
     return Source(shutil.copy(written("vfr_mp4"), tmp_path / "clip.mp4"))
 
 
-def same(one, other):
-    """Whether two indexes are equal in all but where they are kept."""
-    names = {each.name for each in fields(StreamIndex)} - {"store_path", "frame_status"}
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+def same(index, other):
+    """Return whether two indexes are equal, except for their store path and status."""
+    names = {field.name for field in fields(StreamIndex)} - {"store_path", "frame_status"}
+    return all(np.array_equal(getattr(index, name), getattr(other, name)) for name in names)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -41,7 +41,7 @@ def test_a_stored_index_equals_the_scanned_one(store, written, kind):
 
 
 def test_a_known_file_is_opened_without_reading_a_packet(store, clip):
-    """The content is replaced by zeros of the same size and time: only the store can know it."""
+    """The content is replaced by zeros of equal size and time: only the store has the index."""
     first, times = store.load(clip), clip.path.stat()
     clip.path.write_bytes(bytes(times.st_size))
     os.utime(clip.path, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -99,7 +99,7 @@ def test_a_missing_file_is_not_served_from_the_store(store, clip):
 
 
 class SlowClock(FakeClock):
-    """By it whatever is done takes a second: all that is left is given to workers."""
+    """Clock by which every step takes a second, so that workers scan the rest."""
 
     def now_ns(self):
         self.advance(1.0)
@@ -108,7 +108,7 @@ class SlowClock(FakeClock):
 
 @pytest.fixture(scope="module")
 def clips(tmp_path_factory):
-    """A first one, which is scanned here, and three for workers; of 3, 4, 5 and 6 frames."""
+    """Four videos of 3, 4, 5 and 6 frames; the first is scanned here, the others by workers."""
     folder = tmp_path_factory.mktemp("clips")
     clips = [SynthClip(num_frames=count, size=(64, 96)) for count in (3, 4, 5, 6)]
     return [Source(write_clip(folder / f"{clip.num_frames}.mp4", clip)) for clip in clips]
@@ -116,7 +116,7 @@ def clips(tmp_path_factory):
 
 @pytest.fixture
 def bad(tmp_path):
-    """One that is not there, and one that is no video."""
+    """A missing file, and a file that is not a video."""
     (tmp_path / "text.mp4").write_text("no video")
     return [Source(tmp_path / "gone.mp4"), Source(tmp_path / "text.mp4")]
 
@@ -146,12 +146,12 @@ SECOND = 1_000_000_000
 @pytest.mark.parametrize(
     ("spent", "done", "left", "cores", "workers"),
     [
-        ((0, 0), 0, 9999, 64, 1),  # nothing is known yet
-        ((SECOND // 10, SECOND // 10), 10, 9999, 64, 1),  # another moment will tell
-        ((SECOND, SECOND), 10, 7, 64, 1),  # done sooner than a process begins
-        ((SECOND, SECOND), 10, 20, 64, 5),  # two seconds are worth five starts
+        ((0, 0), 0, 9999, 64, 1),  # no rate is known yet
+        ((SECOND // 10, SECOND // 10), 10, 9999, 64, 1),  # too early to decide
+        ((SECOND, SECOND), 10, 7, 64, 1),  # done before a process starts
+        ((SECOND, SECOND), 10, 20, 64, 5),  # two seconds equal five starts
         *(((SECOND, SECOND), 10, 9999, cores, most) for cores, most in ((8, 8), (1, 1), (64, 16))),
-        ((SECOND, SECOND // 4), 10, 9999, 2, 8),  # a disk is waited for three times out of four
+        ((SECOND, SECOND // 4), 10, 9999, 2, 8),  # three quarters of the time are waits for a disk
     ],
 )
 def test_workers_start_only_if_useful(spent, done, left, cores, workers):

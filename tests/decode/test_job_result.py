@@ -1,4 +1,4 @@
-"""A job is read to its end, and its cost told; decoders and codecs rest, none in two processes."""
+"""Job results and their cost; pools of decoders and codecs, never shared by two processes."""
 
 import os
 import pickle
@@ -26,7 +26,7 @@ from media import read_packets, real_clip
 
 @pytest.fixture
 def bad(written, tmp_path):
-    """Return the index of 48 frames of which 30 to 35 cannot be decoded."""
+    """Index of 48 frames, of which 30 to 35 cannot be decoded."""
     whole = written(SynthClip())
     return StreamIndex.scan(damage.damage_packets(whole, tmp_path / "bad.mp4", ordinals=[30]))
 
@@ -193,7 +193,7 @@ def test_a_closed_pool_can_be_used_again(indexes):
 
 @pytest.mark.parametrize("shape", [SHAPE, FrameFormat(crop=Crop(top=0, left=0, height=8, width=8))])
 def test_a_forked_process_starts_with_an_empty_pool(indexes, shape):
-    """With a crop the decoder has threads: one freed in the child would wait for them for ever."""
+    """With a crop the decoder has threads: freeing it in the child would wait for them forever."""
     index = indexes[0]
     expected = linear_frames(index.source.path, shape)
     with DecoderPool(shape) as pool:

@@ -1,7 +1,7 @@
-"""What decodes on a GPU gives the frames of the CPU, or an error that says why not: never others.
+"""GPU backends return the frames of the CPU, or an error; never other frames.
 
-Without a GPU NVDEC runs on a stand-in for NVIDIA's driver, and PyNvVideoCodec is played by FFmpeg:
-our reading of its interface, which no GPU has confirmed. Tests that need a GPU run both.
+Without a GPU, NVDEC runs on a stand-in for NVIDIA's driver, and FFmpeg plays PyNvVideoCodec by our
+reading of its interface, which no GPU has confirmed. Tests that need a GPU run both.
 """
 
 import random
@@ -58,7 +58,7 @@ shapes = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 
 @pytest.fixture
 def made(monkeypatch):
-    """Have the library played; give how each of its decoders was made."""
+    """Play the library; return the arguments of each of its decoders."""
     return plays(monkeypatch)
 
 
@@ -99,7 +99,7 @@ def test_kept_frames_become_the_cpus_tensors(scanned, kind, monkeypatch):
 @pytest.mark.parametrize("kind", DECODED)
 @pytest.mark.parametrize("where", ["played", "on the gpu"])
 def test_a_reused_decoder_returns_the_right_frames(scanned, monkeypatch, kind, where):
-    """By seeks, by a decoder that rested, and by another of the same file."""
+    """After seeks, after a rest, and by another decoder of the same file."""
     made = plays(monkeypatch) if where == "played" else want_backend_of_gpu("pynvvideocodec")
     index = scanned(kind)
     expected = frames_of(index)

@@ -1,4 +1,4 @@
-"""Packed frames come back bit for bit, whatever their content, size and format."""
+"""Unpacked frames equal the packed ones, for any content, size and format."""
 
 import numpy as np
 import pytest
@@ -40,9 +40,9 @@ def test_unpacked_frames_equal_the_originals(packing, shape):
     for _ in range(3):
         for frame in frames_of(shape):
             packed, unpacked = packer.pack(frame), np.empty_like(frame)
-            for each in (packer, other):  # as another thread, or another process
+            for unpacker in (packer, other):  # like another thread or process
                 unpacked[...] = 1
-                each.unpack(packed, unpacked)
+                unpacker.unpack(packed, unpacked)
                 assert np.array_equal(unpacked, frame)
             assert len(packed) <= frame.nbytes + 1
 

@@ -1,4 +1,4 @@
-"""Proxies are found by their originals, and their frames are those of a plain decode of them."""
+"""Proxies are looked up by their originals, and their frames equal a linear decode."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def names(made, originals, tmp_path, monkeypatch):
-    """What calls of the page may name, in a folder of their own."""
+    """Names for the calls of the page, in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
     def listed(content=None, line=1, **changes):
@@ -157,7 +157,7 @@ def proxies(by_codec, tmp_path):
     ids=str,
 )
 def test_frames_equal_a_linear_decode_of_the_proxy(by_codec, codec, shape):
-    """Jobs of several proxies take turns at one codec."""
+    """Jobs of several proxies alternate on one codec."""
     codecs, sources = ProxyCodecs(), by_codec[codec].videos
     decoders = [open_decoder(source, shape, codecs=codecs) for source in sources]
     plain = [linear_frames(source.proxy, shape) for source in sources]

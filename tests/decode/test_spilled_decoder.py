@@ -1,4 +1,4 @@
-"""Frames of a disk among decoded ones: the frames, order and errors of the decoder alone."""
+"""Frames from a disk and decoded ones: same frames, order and errors as the decoder's."""
 
 import re
 from contextlib import closing
@@ -61,7 +61,7 @@ def store(tmp_path):
 
 
 def _with_some(index, shape, store, frames):
-    """Return a decoder of a video, some of whose frames are on the disk."""
+    """Return a decoder of a video with some frames on the disk."""
     if frames:
         with closing(spilled(open_decoder(index, shape), store, ON_CPU)) as writer:
             for frame in frames:
@@ -70,7 +70,7 @@ def _with_some(index, shape, store, frames):
 
 
 def _delivered(decoder, jobs, out_of=lambda job: None):
-    """Return the frames of all jobs, with what was concealed or raised."""
+    """Return frames, concealed indices and errors of all jobs."""
     found = []
     for job in jobs:
         try:
@@ -83,7 +83,7 @@ def _delivered(decoder, jobs, out_of=lambda job: None):
 
 
 def _apart(job):
-    """Rows of memory with gaps between their pixels."""
+    """Return memory with gaps between rows."""
     return np.zeros((len(job.wanted), 32, 60, 3), np.uint8)[:, :, 6:54]
 
 
@@ -99,7 +99,7 @@ def test_frames_and_order_equal_the_decoders(index, store, shape, stored):
         assert decoder.counters.frames_delivered == sum(len(job.wanted) for job in JOBS)
         if stored == "all":
             assert decoder.counters.frames_decoded == 0
-        # All of the first job is on the disk since.
+        # All frames of the first job are on the disk now.
         before = decoder.counters.frames_decoded
         assert _delivered(decoder, JOBS) == expected
         assert decoder.counters.frames_decoded == before

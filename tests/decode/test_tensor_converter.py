@@ -1,4 +1,4 @@
-"""Frames become the RGB tensors that their colours say, near those that swscale makes of them."""
+"""RGB tensors of frames follow the color tags, and are close to swscale's."""
 
 import gc
 
@@ -50,7 +50,7 @@ def by_tensors(frame, shape=SHAPES["as it is"], turn=UPRIGHT, *, device="cpu", l
 
 
 def assert_near(frame, shape, turn=UPRIGHT, *, left=False, most=5, mean=2.2):
-    """Hold tensors against the picture of swscale: grey levels apart, the most and the mean."""
+    """Compare tensors with swscale's image: maximum and mean difference in levels."""
     expected = ArrayConverter(shape, turn, "clip").convert(frame, None).astype(int)
     found = by_tensors(frame, shape, turn, left=left).astype(int)
     assert found.shape == expected.shape
@@ -59,7 +59,7 @@ def assert_near(frame, shape, turn=UPRIGHT, *, left=False, most=5, mean=2.2):
 
 
 def exact(frame):
-    """Return RGB at full size by the formulas of H.273, colour of 2x2 shared: float64."""
+    """Return float64 RGB at full size by the formulas of H.273; 2x2 pixels share chroma."""
     planes = [rows_of(plane, plane.width).astype(float) for plane in frame.planes]
     red, blue = {1: (0.2126, 0.0722), 5: (0.299, 0.114), 9: (0.2627, 0.0593)}[frame.colorspace]
     black, whites, greys = (0, 255, 255) if frame.color_range == 2 else (16, 219, 224)
@@ -105,7 +105,7 @@ def test_frames_are_close_to_swscale(pixel_format, matrix, is_full, is_noise):
     frame = made_frame((96, 128), pixel_format, matrix, is_full=is_full, is_noise=is_noise)
     for name, shape in SHAPES.items():
         if name == "larger" and is_noise:
-            continue  # swscale clips there on the way, and so differs by up to 46
+            continue  # swscale clips in between, and differs by up to 46
         assert_near(frame, shape)
 
 
@@ -178,7 +178,7 @@ def test_each_frame_has_its_own_memory_or_the_given_one():
 
 
 def test_pytorch_errors_are_backend_errors(monkeypatch):
-    """Else a file would be left out as damaged where memory ran out."""
+    """Otherwise a file would be skipped as damaged if memory ran out."""
     converter = TensorConverter(FrameFormat(), UPRIGHT, "clip")
     with pytest.raises(BackendError, match=r"clip cannot be made into tensors on cpu: .*memory"):
         converter.new((1 << 50, 3))
