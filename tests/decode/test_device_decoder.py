@@ -1,4 +1,4 @@
-"""Frames that stay on the device are those that come down, as tensors, to every reader of them."""
+"""Frames kept on the device equal the copied ones, as tensors, for every reader."""
 
 import sys
 from contextlib import closing
@@ -121,7 +121,7 @@ def test_one_keyframe_is_copied_for_the_check(scanned, monkeypatch):
     "kind", ["h264", "h264_b_pyramid", "hevc", "hevc_10_bit", "vp9", "bt709_full", "rotated_90"]
 )
 def test_kept_gpu_frames_equal_cpu_tensors(scanned, kind, shape):
-    """All are kept until the last has come: none is overwritten by a later one."""
+    """All frames are kept until the last: no frame is overwritten by a later one."""
     index = scanned(kind)
     found = frames_of(index, shape, ON_GPU)
     assert {str(each.device) for each in found} == {"cuda:0"}
@@ -247,7 +247,7 @@ def test_a_clip_of_tensors_is_a_batch(path, there):
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("batch_size", [None, 7])
 def test_all_frames_are_read_in_batches(path, there, workers, batch_size, monkeypatch):
-    """No array is held beside them."""
+    """No array is allocated in addition."""
     monkeypatch.setattr(memory.mmap, "mmap", lambda *_, **__: pytest.fail("memory for arrays"))
     options = {"size": SIZE, "workers": workers, "batch_size": batch_size}
     batches = [*FrameReader([path], decoding=ON_CPU, **options)]

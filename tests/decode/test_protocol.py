@@ -1,7 +1,7 @@
-"""What every backend keeps to: the frames of the index, in order, whole, in memory of their own.
+"""Contract of every backend: the frames of the index, in order, complete, in their own memory.
 
-PyNvVideoCodec is played where there is no GPU: our reading of its interface, which no GPU has
-confirmed. Where there is one, and the extra `pynvvideocodec`, the same tests hold for it.
+Without a GPU, PyNvVideoCodec is a fake by our reading of its interface, which no GPU has confirmed.
+With a GPU and the extra `pynvvideocodec`, the same tests run on the library.
 """
 
 import random
@@ -32,7 +32,7 @@ ON_CPU = pytest.mark.parametrize("decoding", EACH_BACKEND)
 
 @pytest.fixture(params=[*EACH_BACKEND, "played", "of_the_gpu"])
 def decoding(request, monkeypatch):
-    """Each backend on the CPU; PyNvVideoCodec on GPU 0, or played in its place."""
+    """Each backend on the CPU; PyNvVideoCodec on GPU 0, or its fake."""
     if isinstance(request.param, DecoderConfig):
         return request.param
     if request.param == "played":
@@ -114,7 +114,7 @@ def test_frames_have_the_requested_format(scanned, decoding, kind, shape):
     expected = linear_frames(index.source.path, shape)
     for number, frame in zip(wanted, frames_of(index, shape, decoding, wanted), strict=True):
         apart = PixelDifference.between(frame, expected[number])
-        # By area PyAV goes from the stored colours, others from RGB: edges of colour differ.
+        # By area PyAV resizes the stored colors, others RGB: color edges differ.
         assert apart.mean <= (3 if shape.interpolation == "area" else 0)
 
 

@@ -1,4 +1,4 @@
-"""A video in the hand, or a picture: any of its frames, by index and by time."""
+"""Readers of a video, by index and by time; and image files."""
 
 import io
 import pickle
@@ -25,7 +25,7 @@ from media import real_clip
 
 @pytest.fixture(scope="module")
 def path(written):
-    """48 frames of 96x128 at 30 a second, GOPs of 12 with B-frames."""
+    """48 frames of 96x128 at 30 frames/s, GOPs of 12 with B-frames."""
     return written("h264_b_frames")
 
 
@@ -67,7 +67,7 @@ def test_iteration_yields_frame_by_frame(reader):
 
 def test_each_gop_is_decoded_once_and_no_further_than_needed(reader):
     reader[[40, 3, 25, 4, 26, 3]]
-    # Frames 0-4, 24-26 and 36-40, and what the codec holds back of each.
+    # Frames 0-4, 24-26 and 36-40, and the frames that the codec holds back.
     assert 13 <= reader.counters.frames_decoded <= 13 + 3 * 4
 
 
@@ -126,11 +126,11 @@ CALLS = (
 @needs_torchcodec
 @pytest.mark.parametrize(("name", "arguments"), CALLS)
 def test_methods_match_torchcodecs(path, reader, name, arguments):
-    """Given `fps`, torchcodec's times are the grid's; here they are the frames' own."""
+    """With `fps`, torchcodec returns the grid's times, and headrace the frames' own."""
     decoders = pytest.importorskip("torchcodec.decoders")
     method = getattr(decoders.VideoDecoder, name)
     if len(arguments) > 2 and "fps" not in signature(method).parameters and "played" in name:
-        pytest.skip("this torchcodec takes no frame rate")
+        pytest.skip("this torchcodec has no frame rate")
     expected = getattr(decoders.VideoDecoder(path, dimension_order="NHWC"), name)(*arguments)
     clip = getattr(reader, name)(*arguments)
     data = expected.data.numpy()
@@ -179,9 +179,9 @@ def test_a_file_object_stays_open(path, reader):
 
 
 class Failing(io.BytesIO):
-    """A file object that fails from some read on."""
+    """File object that fails after `left` reads."""
 
-    left = 1  # for whether it gives bytes
+    left = 1  # for the check that it returns bytes
     said: object = RuntimeError("the network is gone")
 
     def read(self, count=-1):
@@ -295,7 +295,7 @@ def chunk(kind: bytes, content: bytes) -> bytes:
 
 @pytest.fixture
 def red() -> Image.Image:
-    """Return a picture 40 wide and 30 high whose upper left corner is white."""
+    """A red image of 40x30 with a white upper left corner."""
     picture = Image.new("RGB", (40, 30), RED)
     picture.paste("white", (0, 0, 8, 8))
     return picture
