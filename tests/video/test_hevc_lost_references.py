@@ -97,7 +97,7 @@ def test_nothing_is_shown_before_the_first_random_access_point(played):
 def test_a_new_ffmpeg_uses_the_plain_codec(packets, monkeypatch):
     context, _ = packets
     for is_old, kind in ((False, FfmpegCodec), (True, LossReportingCodec)):
-        monkeypatch.setattr(hevc_lost_references, "_OUTPUTS_THEM", is_old)
+        monkeypatch.setattr(hevc_lost_references, "_OUTPUTS_LOST", is_old)
         assert type(ffmpeg_codec(prepare(context))) is kind
     assert type(ffmpeg_codec(av.CodecContext.create("h264", "r"))) is FfmpegCodec
 

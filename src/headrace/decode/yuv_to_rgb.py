@@ -11,10 +11,10 @@ from headrace.video.pyav_version import ONE_THREAD
 _UNTAGGED: Final = 2
 _WEIGHTS: Final = {
     **dict.fromkeys((1,), (0.2126, 0.0722)),  # BT.709
-    **dict.fromkeys((3, 5, 6), (0.299, 0.114)),  # BT.601; FFmpeg uses it for the reserved code 3
+    **dict.fromkeys((5, 6), (0.299, 0.114)),  # BT.601
     **dict.fromkeys((4,), (0.30, 0.11)),  # FCC
     **dict.fromkeys((7,), (0.212, 0.087)),  # SMPTE 240M
-    **dict.fromkeys((9, 10), (0.2627, 0.0593)),  # BT.2020
+    **dict.fromkeys((9,), (0.2627, 0.0593)),  # BT.2020, non-constant luminance
 }
 """Matrix code -> luma weights of red and blue. Source: ITU-T H.273, table 4."""
 
@@ -70,7 +70,7 @@ def chroma_is_left(codec: str) -> bool:
 def yuv_to_rgb(matrix: int, span: int, bits: int) -> YuvToRgb | None:
     """Return the coefficients of a matrix and a range code for values of `bits` bits.
 
-    None for a matrix that is not defined by luma weights. Source: ITU-T H.273, 8.3.
+    None for a matrix that swscale refuses too. Source: ITU-T H.273, 8.3.
     """
     if matrix not in _WEIGHTS:
         return None

@@ -133,13 +133,13 @@ def to_yuv420(frame: VideoFrame, matrix: int, span: int) -> dict[str, Any]:
         span: The frame's range, by its tags.
 
     Raises:
-        ValueError: see `to_rgb`.
+        ValueError: swscale lacks the matrix.
     """
+    if not frame.format.is_rgb and len(frame.format.components) >= 3:
+        _known_matrix(matrix)  # swscale would use BT.601 instead.
     colors = {"dst_colorspace": matrix, "dst_color_range": span}
     if ONE_THREAD:
         return {"format": "yuv420p", **colors, **ONE_THREAD}
-    if not frame.format.is_rgb and len(frame.format.components) >= 3:
-        _known_matrix(matrix)
     is_full = frame.format.name.startswith("yuvj") or len(frame.format.components) < 3
     return {
         "format": "yuvj420p" if is_full and span == ColorRange.JPEG else "yuv420p",

@@ -155,8 +155,8 @@ class TensorConverter:
         coefficients = yuv_to_rgb(matrix, span, bits)
         if coefficients is None:
             raise BackendError(
-                f"frames of {self._source} have color matrix {matrix}; on a device only BT.601, "
-                "BT.709, BT.2020, FCC and SMPTE 240M can become RGB: leave keeps_on_device out"
+                f"frames of {self._source} have color matrix {matrix}; only BT.601, BT.709, "
+                "BT.2020, FCC and SMPTE 240M can become RGB: re-encode the file with another matrix"
             )
         return coefficients
 
