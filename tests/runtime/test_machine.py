@@ -90,7 +90,7 @@ def test_binding_ends_with_the_block(error):
 
 
 def driver(version):
-    """A driver that says for which CUDA it is, as 1000 * major + 10 * minor."""
+    """A driver for a CUDA version, given as 1000 * major + 10 * minor."""
     return SimpleNamespace(
         cuDriverGetVersion=lambda found: setattr(found._obj, "value", version) or 0
     )
@@ -101,35 +101,35 @@ def absent(name):
 
 
 NO_CUDA = ["built without CUDA; install a build with it"]
-NO_DRIVER = ["no NVIDIA driver here (libcuda.so.1 is not found)", "--gpus all"]
+NO_DRIVER = ["the NVIDIA driver is not installed (libcuda.so.1 is not found)", "--gpus all"]
 TOO_OLD = [
     "the NVIDIA driver is for CUDA 12.4",
-    f"PyTorch {torch.__version__} needs one for CUDA 13.2; install a newer driver",
+    f"PyTorch {torch.__version__} needs CUDA 13.2; install a newer driver",
 ]
-NOT_BLAMED = ["the NVIDIA driver is here and gives"]
+NO_GPU = ["the NVIDIA driver is installed but finds no GPU"]
 
 
 @pytest.mark.parametrize(
-    ("cuda", "load", "said"),
+    ("cuda", "load", "parts"),
     [
-        pytest.param(None, absent, NO_CUDA, id="before any other reason"),
-        pytest.param("13.2", absent, NO_DRIVER, id="no driver, and the cure for containers"),
+        pytest.param(None, absent, NO_CUDA, id="no CUDA"),
+        pytest.param("13.2", absent, NO_DRIVER, id="no driver"),
         pytest.param("13.2", lambda _: driver(12_040), TOO_OLD, id="too old"),
-        pytest.param("13.2", lambda _: driver(13_000), NOT_BLAMED, id="the same major version"),
-        pytest.param("13.2", lambda _: driver(13_020), NOT_BLAMED, id="the same version"),
-        pytest.param("13.2", lambda _: driver(14_000), NOT_BLAMED, id="a later one"),
-        pytest.param("13.2", lambda _: object(), NOT_BLAMED, id="one that tells no version"),
+        pytest.param("13.2", lambda _: driver(13_000), NO_GPU, id="same major version"),
+        pytest.param("13.2", lambda _: driver(13_020), NO_GPU, id="same version"),
+        pytest.param("13.2", lambda _: driver(14_000), NO_GPU, id="later version"),
+        pytest.param("13.2", lambda _: object(), NO_GPU, id="unknown version"),
     ],
 )
-def test_a_missing_gpu_is_explained_with_advice(monkeypatch, cuda, load, said):
+def test_a_missing_gpu_is_explained_with_advice(monkeypatch, cuda, load, parts):
     monkeypatch.setattr(torch.version, "cuda", cuda)
     found = explain_missing_gpu(load)
-    assert [words for words in said if words not in found] == []
+    assert [part for part in parts if part not in found] == []
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
-CAUSE_AND_CURE = (
+CAUSE_AND_FIX = (
     r"GPU 0 was asked for in a process that was forked from one that uses CUDA, where CUDA cannot "
     r"start; spawn workers: DataLoader\(..., multiprocessing_context='spawn'\)"
 )
@@ -174,7 +174,7 @@ def test_a_process_forked_before_cuda_may_use_it(monkeypatch):
 @pytest.mark.parametrize("by", ["_torch_has_cuda", "_driver_has_cuda"])
 def test_a_process_forked_after_cuda_is_refused_with_advice(monkeypatch, by):
     def child():
-        with pytest.raises(BackendError, match=CAUSE_AND_CURE):
+        with pytest.raises(BackendError, match=CAUSE_AND_FIX):
             check_cuda_after_fork("GPU 0 was asked for")
         return True
 

@@ -220,7 +220,7 @@ def test_participants_fail_without_their_rendezvous(tmp_path):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     address = Rendezvous(tmp_path).address("a").replace(str(os.getpid()), str(gone.pid))
-    with pytest.raises(ConfigError, match="ended before its workers began"):
+    with pytest.raises(ConfigError, match="ended before its workers started"):
         Call(Participant(address).wait).result()
 
 
