@@ -30,7 +30,7 @@ def rewriting(
 
 @rewriting
 def lie_about_keyframes(data: bytearray, *, lie: Literal["every", "first", "shifted"]) -> None:
-    """Mark as keyframes: every sample, sample 1 in place of the first, or the next samples."""
+    """Mark as keyframes: every sample, only the first, or the one after each keyframe."""
     table = video_box(data, *SAMPLE_TABLE, "stss")
     if lie == "every":
         # Without this table, every sample of a track is a keyframe.

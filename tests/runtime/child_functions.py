@@ -1,4 +1,4 @@
-"""Functions of the tests' children; imports little, because each child imports it."""
+"""Functions for the children of tests; few imports, as each child imports this."""
 
 import ctypes
 import os
@@ -45,7 +45,7 @@ def stubborn(value, send):
 
 
 def leaving_a_child(fifo, send):
-    """Start a child that keeps a file open while it lives."""
+    """Start a child that keeps a file open until it ends."""
     open_file = os.open(fifo, os.O_WRONLY)
     if os.fork() == 0:
         signal.pause()
@@ -97,9 +97,9 @@ def rank_holding(argument, ready):
 
 
 def working(argument, send):
-    """Work on all chunks it can claim, one by one or at once; die at a bad one, as planned.
+    """Work on all chunks it can claim, one by one or together; die at a bad one.
 
-    It reports chunks with the planned payloads as decoded before.
+    `plan` tells how, and which payloads are reported as decoded.
     """
     plan = argument["plan"]
     claimed = iter_claimed_chunks(argument, send)
@@ -121,7 +121,7 @@ def working(argument, send):
 
 @contextmanager
 def counting(_):
-    """Source that writes as many numbers into the memory as the order says."""
+    """Source that writes as many numbers into the memory as ordered."""
 
     def work(order, waiter, memory):
         for number in range(order):

@@ -1,4 +1,4 @@
-"""Calls in threads that fail a test in place of hanging it; complete runs; and a watched clock."""
+"""Calls in threads that fail a test instead of hanging; complete runs; a watched clock."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ from headrace.runtime.waitable_source import Waiter
 from headrace.testing.fake_clock import FakeClock
 
 TIMEOUT_SECONDS = 30
-"""Far above the time of any step, even on a busy machine; only a hang reaches it."""
+"""Far longer than any step takes, also on a busy machine."""
 
 
 class Call:

@@ -1,4 +1,4 @@
-"""Programs with children of each kind, to be stopped by tests: `python -m runtime.parents KIND`."""
+"""Programs with children of each kind, which tests stop: `python -m runtime.parents KIND`."""
 
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""A web application in a thread of its own."""
+"""A web application in its own thread."""
 
 import asyncio
 import socket
@@ -19,7 +19,7 @@ async def hello(scope, receive, send):
 
 
 def received(connection):
-    """All that comes until the other side ends it."""
+    """Return all data until the other side closes the connection."""
     try:
         return b"".join(iter(lambda: connection.recv(1024), b""))
     except ConnectionResetError:
@@ -27,7 +27,7 @@ def received(connection):
 
 
 def reply_of(app, sent=REQUEST, while_it_runs=received, **options):
-    """What a server does with one who sent something before it runs."""
+    """Return a server's response to a request that was sent before it ran."""
     listener = listen("127.0.0.1", 0)
     with socket.create_connection(listener.getsockname()) as asking:
         asking.sendall(sent)
@@ -81,7 +81,7 @@ def test_an_idle_connection_is_closed(sent):
 
 
 def test_a_client_waiting_for_a_response_is_not_closed():
-    """It asked before it is served, so that it is there at the first look."""
+    """The request is sent before the server starts, so the first check for idle ones sees it."""
     others_are_cut = threading.Event()
 
     async def slow(scope, receive, send):
@@ -113,7 +113,7 @@ def test_an_address_of_another_machine_cannot_be_served(address, port):
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such limit")
 def test_an_unread_response_is_given_up():
-    """Left to itself the system keeps it for ever, as long as the other side is there."""
+    """By default, the system keeps it as long as the client is connected."""
     with (
         listen("127.0.0.1", 0) as listener,
         socket.create_connection(listener.getsockname()),

@@ -1,4 +1,4 @@
-"""What a thread did with its time: worked, or waited for a core."""
+"""A thread's time: running, or waiting for a core."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""A dropped item keeps its place, is seen and counted; a stage that drops freely never waits."""
+"""A dropped item keeps its position and is counted; groups wait for a permit."""
 
 import threading
 from collections import Counter
@@ -65,7 +65,7 @@ def test_a_dropped_item_keeps_its_position_and_skips_later_stages():
 def test_arrived_items_are_delivered_dropped_or_in_flight(
     length, unwanted, workers, capacity, overflow
 ):
-    """At every moment; what came out was delivered or dropped."""
+    """This holds at any time; items from the run were delivered or dropped."""
     drops = enumerate(dropping(*values) for values in unwanted)
     stages = [Stage(name=f"stage {n}", function=drop, workers=workers) for n, drop in drops]
     delivered, dropped = 0, Counter()
@@ -100,7 +100,7 @@ def test_a_failed_item_stays_in_flight():
 
 
 def test_a_fast_source_drops_items_in_order():
-    """The stage has item 0 in hand until the source is done; two more fit in the queue."""
+    """The stage works on item 0 until the source is done; two more fit in the queue."""
     begun, is_done = threading.Event(), threading.Event()
 
     def source():
@@ -120,7 +120,7 @@ def test_a_fast_source_drops_items_in_order():
 
 
 def test_items_wait_in_the_queue_until_their_group_has_a_permit():
-    """So that what comes meanwhile may be dropped there, and what is taken is fresh."""
+    """So older ones can be dropped there, and the newest are taken."""
     limiter = CapacityLimiter(1, clock=FakeClock())
     taken, overflowed = threading.Event(), threading.Event()
 

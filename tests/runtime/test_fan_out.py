@@ -1,4 +1,4 @@
-"""Every sink gets every result behind a queue of its own, and none holds another back."""
+"""Every sink gets every result through its own queue, and none delays another."""
 
 import threading
 
@@ -11,7 +11,7 @@ from runtime.in_time import Call, fails_on, happens, headrace_threads
 
 
 class Gate:
-    """A sink that is stuck in its first result until it is let through."""
+    """A sink that blocks in its first result until it is opened."""
 
     def __init__(self):
         self.got, self.stuck, self.opened = [], threading.Event(), threading.Event()
@@ -50,7 +50,7 @@ def test_a_stuck_sink_drops_results_and_blocks_no_other():
 
 
 def test_a_waiting_sink_blocks_put_but_no_other_sink():
-    """Both are full when the last result comes: the other has room first, and gets it first."""
+    """Both are full at the last result; `other` has room first, and gets it first."""
     clock, slow, other, got_last = FakeClock(), Gate(), Gate(), threading.Event()
     sinks = [
         SinkSpec(name="slow", function=slow, capacity=1),

@@ -1,4 +1,4 @@
-"""Many items become one; numbers stay in order and nothing is lost."""
+"""Many items become one; order is kept and no item is lost."""
 
 import threading
 from dataclasses import replace
@@ -105,7 +105,7 @@ def test_each_run_has_a_new_grouping():
 
 
 def test_an_aggregate_that_does_not_wait_takes_the_arrived_items():
-    """The first batch is worked on until the source has given all the others."""
+    """The stage works on the first batch until all other items have arrived."""
     begun, rest_is_there = threading.Event(), threading.Event()
 
     def source():
@@ -150,7 +150,7 @@ def items_of(values, source=lambda value: 0):
 
 
 def groups_of(windows, items):
-    """(values, parts, is_dropped) of each group, the flushed ones included."""
+    """Return (values, parts, is_dropped) of each group, including flushed ones."""
     groups = [group for item in items for group in windows.add(item)]
     groups += windows.flush()
     return [(tuple(values(group.items)), group.parts, group.cause is not None) for group in groups]
@@ -182,7 +182,7 @@ def breaks(before, item):
     ids=["batches", "overlap", "nothing left", "stride", "between clips", "break", "key"],
 )
 def test_windows_end_each_item_once(windows, items, groups, parts, dropped):
-    """Parts are what a group ends that none before it did; the last may be dropped."""
+    """Parts count the items that end with the group; the last group may be dropped."""
     groups = [tuple(group) for group in groups.split()]
     ends = [False] * (len(groups) - dropped) + [True] * dropped
     found = groups_of(windows, items_of(items, str.isupper))

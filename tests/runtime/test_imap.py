@@ -66,12 +66,12 @@ def test_imap_bounds_waiting_outputs(workers, capacity, lookahead):
 
     options = {"workers": workers, "capacity": capacity, "lookahead": lookahead}
     for position, _ in enumerate(streams(function, range(8), **options)):
-        if position == 0:  # the busy workers fill their streams before anything is taken
+        if position == 0:  # wait until the workers have filled their streams
             for _ in range(1 + min(workers, 1 + lookahead) * (capacity + 1)):
                 assert produced.acquire(timeout=TIMEOUT_SECONDS)
         with lock:
             waiting -= 1
-    # The first output is counted as waiting until the consumer says that it has it.
+    # The first output counts as waiting until its turn in this loop.
     assert most <= (1 + lookahead) * capacity + workers + 1
 
 
@@ -152,7 +152,7 @@ def test_exceptions_reach_the_consumer_and_end_the_threads(door, where):
 
 
 class Workers:
-    """Opens workers and keeps in which threads."""
+    """Opens workers and records their threads."""
 
     def __init__(self):
         self.opened, self.closed = [], []
@@ -183,7 +183,7 @@ def test_each_worker_is_opened_and_closed_once_in_its_own_thread(door):
 
 
 def endless(log):
-    """A function of endless outputs, and endless items, that log where they ran and closed."""
+    """A function with endless outputs, and endless items, which log the threads they ran in."""
 
     def note(name):
         log.append((name, threading.current_thread().name))

@@ -1,4 +1,4 @@
-"""Cores, GPUs and Ctrl-C: what a process has of its machine, and what a fork may do with it."""
+"""Cores and GPUs of a process, and CUDA after a fork."""
 
 import os
 import signal
@@ -137,7 +137,7 @@ CAUSE_AND_FIX = (
 
 @pytest.fixture(autouse=True)
 def torch_has_not_tried(monkeypatch):
-    """Where a test before has tried to start CUDA in this process, torch would say so."""
+    """torch would report an earlier test's attempt to start CUDA in this process."""
     monkeypatch.setattr("torch.cuda._is_in_bad_fork", lambda: False)
 
 
@@ -198,7 +198,7 @@ def test_torchs_state_counts_if_the_module_was_loaded_after_the_fork(monkeypatch
 
 @pytest.mark.parametrize(("code", "is_used"), [(None, False), (3, False), (0, True), (100, True)])
 def test_the_driver_knows_whether_it_was_started(monkeypatch, code, is_used):
-    """None: it is not loaded, nor to ask it. 3 is CUDA_ERROR_NOT_INITIALIZED: no call of cuInit."""
+    """None: the driver is not loaded. 3: CUDA_ERROR_NOT_INITIALIZED, before `cuInit`."""
     asked = []
 
     def load(name, mode):

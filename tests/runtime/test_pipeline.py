@@ -56,7 +56,7 @@ def test_a_later_result_waits_for_earlier_ones():
 
 @pytest.mark.parametrize("items", [[(0, 1, 2)], [(2,), (1,), (0,)]], ids=["workers", "stages"])
 def test_workers_and_stages_run_in_parallel(items):
-    """Three meet, each holding another item: workers of one stage, or a worker of each of three."""
+    """Three workers meet, of one stage or of three, each with another item."""
     together = threading.Barrier(3)
 
     def meets_at(*those):
@@ -261,7 +261,7 @@ def test_the_last_queue_counts_how_long_the_consumer_waited():
         yield 0
 
     class Waiting(FakeClock):
-        """Tells when the consumer has read it, under the queue's lock."""
+        """Signals when the consumer has read it, under the queue's lock."""
 
         def now_ns(self):
             now_ns = super().now_ns()

@@ -1,4 +1,4 @@
-"""A queue hands over what is put, waits or drops where it is full, and ends for everybody."""
+"""A queue passes items on, waits or drops if full, and ends for all its users."""
 
 import threading
 import weakref

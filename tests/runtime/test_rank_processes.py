@@ -1,4 +1,4 @@
-"""Processes that begin together or form a line: in order, and gone whatever happens."""
+"""Processes that start together or form a pipeline: order, errors and their end."""
 
 import multiprocessing
 import os
@@ -38,7 +38,7 @@ def start_method(number, ready):
 
 
 def test_children_of_ranks_use_the_default_start_method():
-    """As the workers of ranks that a user begins do."""
+    """Like the workers of a user's ranks."""
     [found], _ = run_ranks(start_method, [0], timeout_seconds=60)
     assert found == multiprocessing.get_all_start_methods()[0]
 
@@ -64,7 +64,7 @@ def test_a_failed_rank_ends_all_with_its_error(work, arguments, timeout, said):
 
 
 def pressing(folder, ready):
-    """The first presses Ctrl-C, which reaches all processes of a terminal; the other waits."""
+    """One sends Ctrl-C to itself and the caller, like a terminal; the other waits."""
     try:
         ready()
         if folder.name == "waits":
@@ -77,7 +77,7 @@ def pressing(folder, ready):
 
 
 def test_only_the_caller_receives_ctrl_c_and_all_ranks_end(tmp_path, capfd):
-    """They close what they opened, and say nothing."""
+    """They close their resources and print nothing."""
     folders = [tmp_path / "presses", tmp_path / "waits"]
     for folder in folders:
         folder.mkdir()
@@ -139,7 +139,7 @@ def test_the_error_of_a_stage_process_is_raised_and_ends_all(function, argument,
 
 @contextmanager
 def parent_at_work(kind):
-    """A process of `runtime.parents`, and all its children, at work."""
+    """Yield a process of `runtime.parents` and its working children."""
     with subprocess.Popen(
         [sys.executable, "-m", "runtime.parents", kind],
         stdin=subprocess.PIPE,
@@ -180,7 +180,7 @@ comer.send(comer.wait())
 
 
 def heard(place, number):
-    """What is told, until so many words are."""
+    """Return what is written, until it has so many words."""
     found = []
     while len(found) < number:
         found += place.receive()

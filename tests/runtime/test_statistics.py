@@ -1,4 +1,4 @@
-"""What is counted: percentiles, queues, flows, and the latest numbers."""
+"""Percentiles, queue lengths, flows, and the latest numbers."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Children end by themselves, each with its own result; none is left, however it goes."""
+"""Children end with their own results; none is left after any error."""
 
 import os
 import signal
@@ -120,14 +120,14 @@ def test_a_child_of_a_child_does_not_outlive_it(tmp_path):
         (ending,) = ran(call("parent", does.leaving_a_child, str(fifo)))
         assert ending.result == "done"
         os.set_blocking(reading, True)
-        assert os.read(reading, 1) == b""  # nobody has it open any more
+        assert os.read(reading, 1) == b""  # no process has it open any more
     finally:
         os.close(reading)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, None])
 def test_an_interrupt_ends_all_children(error):
-    """By an exception of ours, or by Ctrl-C itself."""
+    """An exception of the callback, or Ctrl-C."""
     before = set(psutil.Process().children())
     begun = []
 
@@ -284,12 +284,12 @@ READS_TWO = {"signal": signal.SIGSEGV, "reads": ["good"]}
         (ABORTS, 1, f"the model on it {CRASHED} 6", None),
         (SINGLY, 1, "working on it ran out of memory", None),
         ({"signal": signal.SIGKILL, **SINGLY}, 1, KILLED, None),
-        # All at once; the others, which were read, once more together; the suspect by itself.
+        # All together; the decoded ones again, together; the suspect alone.
         (READS_TWO, 1, f"working on it {CRASHED} 11", ["a b c", "a c", "b"]),
     ],
 )
 def test_the_chunk_that_kills_workers_is_poisoned(tmp_path, plan, workers, why, noted):
-    """The second of three; what was read is no suspect while something is being decoded."""
+    """It is the second of three; decoded chunks are not suspected while another is decoding."""
     claims, notes, done = tmp_path / "claims", tmp_path / "notes", []
     claims.mkdir()
     given = {"notes": str(notes), "plan": plan}

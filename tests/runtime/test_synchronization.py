@@ -1,4 +1,4 @@
-"""What threads and processes share or use again: shelves, memory of batches, locks."""
+"""What threads and processes share or reuse: pools, batch memory, locks."""
 
 import gc
 import pickle
@@ -20,7 +20,7 @@ from runtime.in_time import Call
 
 @pytest.fixture
 def pool():
-    """A pool for two resources, and which of them it has closed."""
+    """A pool for two resources, and the resources it has closed."""
     closed = []
 
     def thing(name):
@@ -96,7 +96,7 @@ def test_the_pool_keeps_at_most_max_batches():
     buffers = BatchBufferPool(2)
     first, second, third = (buffers.acquire((8,)) for _ in range(3))
     addresses = {_address(second), _address(third)}
-    del first  # two are in use: there is memory enough
+    del first  # two are in use: this is enough memory
     assert len(buffers._free) == 0
     del second, third
     assert {_address(each) for each in (buffers.acquire((8,)), buffers.acquire((8,)))} == addresses

@@ -1,4 +1,4 @@
-"""No thread outlives what it belongs to; a reader nobody can wake holds nobody up."""
+"""No thread outlives its owner; a reader that cannot be woken blocks nothing."""
 
 import threading
 import weakref
@@ -38,7 +38,7 @@ def test_an_ended_group_is_not_kept():
 
 
 def test_one_of_the_threads_may_close_the_group():
-    """As the garbage collector does, in whatever thread it runs; then nobody is waited for."""
+    """As the garbage collector may, in any thread; then no thread is waited for."""
     stop, closed = threading.Event(), threading.Event()
     with ThreadGroup(stop.set) as threads:
 
@@ -116,7 +116,7 @@ def test_a_reader_thread_never_waits_for_its_consumer(keep, instead, found):
 
 
 class Stuck:
-    """What is read: 1, once it may go on, or by a waiter that nobody wakes but the reader."""
+    """Sources: one yields 1 on `goes_on`, the other pauses until the reader wakes it."""
 
     def __init__(self):
         self.goes_on, self.ended = threading.Event(), threading.Event()
@@ -179,7 +179,7 @@ def test_hangs_are_detected_by_the_given_clock():
 
 
 def hanging_at(items, run, **options):
-    """What streams give of items, with workers that may hang for a twentieth of a second."""
+    """Run `imap` with a stall limit of 0.05 s."""
     options = {"workers": 2, "capacity": 4, **options}
     return imap(lambda: nullcontext(run), items, name="test", stall_seconds=0.05, **options)
 
@@ -190,7 +190,7 @@ def left_behind():
 
 @pytest.fixture
 def release():
-    """What workers that hang wait for; at the end of the test it comes, and they end."""
+    """Yield an event for workers to hang on; it is set at the end of the test."""
     comes = threading.Event()
     yield comes
     left = left_behind()

@@ -1,4 +1,4 @@
-"""Ranges around the work of a pipeline's threads."""
+"""Ranges around the work of pipeline threads."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Sources that wait are starved, not busy; they can be woken, and several become one flow."""
+"""Waiting sources are starved, not busy; they can be woken, and several can be merged."""
 
 import threading
 from functools import partial
@@ -19,7 +19,7 @@ MS = 1_000_000
 
 
 def test_a_span_starts_after_the_wait_which_is_starved():
-    """A frame every 20 ms, and 5 ms of work for each."""
+    """A frame every 20 ms, with 5 ms of work each."""
     clock = FakeClock()
 
     def read(waiter):
@@ -31,12 +31,12 @@ def test_a_span_starts_after_the_wait_which_is_starved():
     items, [source], _ = ran(WaitableSource(read=read), how={"clock": clock})
     starts = [0, 20 * MS, 40 * MS]
     assert [item.spans for item in items] == [(Span("source", t, t + 5 * MS),) for t in starts]
-    assert source.starved_seconds == pytest.approx(0.030)  # twice what 5 ms of work leave of 20
+    assert source.starved_seconds == pytest.approx(0.030)  # twice the 15 ms that remain
     assert source.busy_seconds == pytest.approx(0.015)
 
 
 def camera(begun, ended):
-    """Gives one frame, then waits for what never comes."""
+    """Yields one frame, then waits forever."""
 
     def read(waiter):
         try:
@@ -90,7 +90,7 @@ def test_a_failure_ends_the_source_before_it_is_raised(waits):
 
 
 def test_cancelled_raised_by_a_source_itself_is_a_failure():
-    """Only a waiter that was woken ends a source quietly."""
+    """Only a woken waiter ends a source without an error."""
 
     def read(waiter):
         raise Cancelled

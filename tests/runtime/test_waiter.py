@@ -1,4 +1,4 @@
-"""Waits: for a moment, for room, for a turn, for the newest value, and by which clock."""
+"""Waits for a time, for room, for a turn and for the newest value; clocks."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ SECOND = 1_000_000_000
 
 
 class ByHand(WatchedClock):
-    """Waits really, until the test notifies: only `advance` moves it."""
+    """Waits for real until notified; only `advance` moves its time."""
 
     def wait_until(self, condition, moment_ns):
         condition.wait()

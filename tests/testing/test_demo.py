@@ -1,4 +1,4 @@
-"""The drawn videos of the demo, and the classifier that tells them apart."""
+"""The drawn videos of the demo, and the classifier of them."""
 
 import pytest
 import torch

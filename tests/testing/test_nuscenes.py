@@ -1,4 +1,4 @@
-"""A made set has nuScenes' form, and pixels that say which frame they are."""
+"""A synthetic set has nuScenes' format, and pixels that identify the frame."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Cut, damaged and rewritten files differ where they should, and nowhere else."""
+"""Cut, damaged and rewritten files differ only where they should."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -97,7 +97,7 @@ def test_a_cut_keeps_the_times(clip, tmp_path):
     ],
 )
 def test_joined_streams_change_size_on_the_way(join, container, suffix, times, written, tmp_path):
-    """Of those that are joined by packets, all have one clock."""
+    """Files joined by packets share one clock."""
     sizes = ((64, 96), (96, 128))
     parts = [written(SynthClip(container=container, size=size, num_frames=5)) for size in sizes]
     joined = join(parts, tmp_path / f"joined.{suffix}")
@@ -129,7 +129,7 @@ def test_text_files_refer_to_other_files(tmp_path):
 
 
 def indexed_keyframes(path):
-    """Which samples the container's own index calls keyframes."""
+    """Return the samples that the container's index marks as keyframes."""
     with av.open(str(path)) as container:
         entries = container.streams.video[0].index_entries
         return [place for place, entry in enumerate(entries) if entry.is_keyframe]

@@ -1,4 +1,4 @@
-"""A clock that a test moves, and a real server that tells when it began to play."""
+"""A clock that a test moves, and a real server that reports when it starts to play."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Clips are described, drawn and written as asked, the same each time."""
+"""Clips are drawn and written as described, the same each time."""
 
 import os
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ def test_the_suffix_is_the_container(tmp_path):
 
 
 def test_an_encoder_does_not_leave_a_real_time_thread(tmp_path):
-    """SVT-AV1 makes the thread that opens it one where it may, as for root."""
+    """SVT-AV1 makes the thread that opens it one if permitted, as for root."""
     write_clip(tmp_path / "av1", SynthClip(codec="av1", container="mp4", num_frames=2))
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
@@ -157,7 +157,7 @@ SIZE = st.tuples(st.integers(MIN_SIDE, 200), st.integers(MIN_SIDE, 200))
 
 
 def shrunk(picture, size):
-    """Scale by taking the nearest pixel: the crudest way there is."""
+    """Scale by the nearest pixel."""
     rows = (np.arange(size[0]) + 0.5) * picture.shape[0] // size[0]
     columns = (np.arange(size[1]) + 0.5) * picture.shape[1] // size[1]
     return picture[rows.astype(int)][:, columns.astype(int)]

@@ -1,4 +1,4 @@
-"""Every kind carries its numbers in order, and is what its name says."""
+"""Every kind shows its numbers in order and has the properties in its name."""
 
 from itertools import pairwise
 
@@ -25,23 +25,23 @@ def pictures_of(frames, look):
 
 
 def types_of(path):
-    """Picture types in the order shown, a letter each."""
+    """Return picture types in display order, a letter each."""
     return "".join(PictureType(frame.pict_type).name for frame in read_frames(path))
 
 
 def intra_types_of(path):
-    """The first picture type, and how many are I."""
+    """Return the first picture type, and the number of I."""
     return types_of(path)[0], types_of(path).count("I")
 
 
 def leading_of(path):
-    """For each keyframe, how many packets after it in the file are shown before it."""
+    """Return for each keyframe how many packets after it are shown before it."""
     packets = read_packets(path)
     return [sum(p.pts < packets[k].pts for p in packets[k:]) for k in keyframes_of(path)]
 
 
 def nals(payload):
-    """NAL units of an MP4 sample, each behind its length in four bytes, or of Annex B."""
+    """Return NAL units of an MP4 sample, each after its length of four bytes, or of Annex B."""
     if payload[:3] == b"\0\0\0" and payload[3] == 1:
         return payload.split(b"\0\0\1")[1:]
     units = []
@@ -57,7 +57,7 @@ def h264_types_of(packet):
 
 
 def have_idr(path):
-    """Whether each keyframe is an IDR."""
+    """Return whether each keyframe is an IDR."""
     return [IDR in h264_types_of(p) for p in read_packets(path) if p.is_keyframe]
 
 
@@ -68,7 +68,7 @@ def referred_b_frames_of(path):
 
 
 def hidden_of(path):
-    """How many packets more there are than frames."""
+    """Return the number of packets minus that of frames."""
     return len(read_packets(path)) - len(read_frames(path))
 
 
@@ -84,7 +84,7 @@ def determinant_of(path):
 
 
 def turn_of(path):
-    """The rotation of the display matrix and the stored size."""
+    """Return the rotation of the display matrix and the stored size."""
     frame = read_frames(path)[0]
     assert "DISPLAYMATRIX" in frame.side_data
     return frame.rotation, (frame.height, frame.width)
@@ -166,7 +166,7 @@ def test_frames_have_the_clips_times(kind, written):
 
 @pytest.mark.parametrize("kind", ALL)
 def test_the_stream_has_the_requested_codec_and_format(kind, written):
-    """One decoder reads H.263 in both of its versions."""
+    """Both versions of H.263 have one decoder."""
     clip = ALL[kind]
     with av.open(str(written(kind))) as container:
         context = container.streams.video[0].codec_context
@@ -223,7 +223,7 @@ def test_a_b_pyramid_refers_to_b_frames(written):
 
 
 def test_hidden_vp8_frames_are_references(written):
-    """Without them the frames up to the next keyframe are wrong."""
+    """Without them, frames are wrong up to the next keyframe."""
     decoder = av.CodecContext.create("vp8", "r")
     payloads = [packet.payload for packet in read_packets(written("vp8_hidden"))]
     seen = [decoder.decode(av.Packet(each)) for each in payloads if each[0] & 0x10]
@@ -268,7 +268,7 @@ def test_preroll_is_decoded_not_shown_and_has_the_last_numbers(written):
 
 
 def test_avi_has_no_presentation_times(written):
-    """FFmpeg makes them up: one frame late for MPEG-4, in the order of decoding for H.264."""
+    """FFmpeg invents them: a frame late for MPEG-4, in decoding order for H.264."""
     assert [frame.pts for frame in read_frames(written("avi_mpeg4"))] == list(range(1, 49))
     shuffled = [frame.pts for frame in read_frames(written("avi_h264"))]
     assert shuffled != sorted(shuffled)

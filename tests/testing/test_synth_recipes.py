@@ -1,4 +1,4 @@
-"""Recipes and draws make files that open, the same each time, and are what their names say."""
+"""Recipes and draws give files that open, the same each time, with their names' properties."""
 
 from collections import Counter
 from itertools import pairwise
@@ -18,9 +18,9 @@ from tests.kit.synth_draw_clip import draw_synth_clip
 from tests.kit.synth_recipes import RECIPES, write_recipe
 
 UNCLEAN = ("_cut_", "_flipped_", "_lost_", "_444_", "_without_")
-"""In the names of recipes of which not every frame carries a number."""
+"""Parts of names of recipes whose frames do not all show a number."""
 SEVERAL = ("two_", "begins", "sets_told_once")
-"""In the names of those that are made of more than one clip, or lack their beginning."""
+"""Parts of names of recipes of several clips, or without their start."""
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -111,7 +111,7 @@ def test_only_each_third_time_differs(name, written):
 
 
 def test_an_old_encoder_build_is_decoded_differently(written):
-    """A decoder that never saw the first packet makes other pictures, without an error."""
+    """A decoder without the first packet gives other pictures, without an error."""
     path = written("h264_old_build_mp4")
     start = keyframe_ordinals(path)[1]
     decoder = av.CodecContext.create("h264", "r")

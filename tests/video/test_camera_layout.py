@@ -1,4 +1,4 @@
-"""The index file of clips of several cameras, read, written, and what is wrong with it."""
+"""The index file of clips of several cameras: reading, writing and errors."""
 
 import json
 
@@ -9,7 +9,7 @@ from headrace import CameraLayout, ConfigError, OpenError
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two clips of three cameras; files are empty, nothing here opens them."""
+    """Two clips of three cameras; the files are empty and never opened."""
     for clip in ("night", "day"):
         (tmp_path / "videos" / clip).mkdir(parents=True)
         for camera in ("right", "front", "left"):
@@ -47,7 +47,7 @@ def test_cameras_are_sorted_or_as_requested(folder):
 
 
 def count_of_whole(*bad):
-    """Return a function that counts 7, 8, 9 frames of front, left, right; not of bad ones."""
+    """Return a function that counts 7, 8, 9 frames of front, left, right and fails for `bad`."""
 
     def count(file):
         if f"{file.parent.name}/{file.stem}" in bad or not file.exists():
@@ -72,7 +72,7 @@ def test_cameras_may_be_videos_of_any_kind(folder):
     night = folder / "videos" / "night"
     (night / "left.mp4").rename(night / "left.mkv")
     (night / "rear.MOV").touch()
-    (night / "._front.mp4").touch()  # hidden files are no cameras
+    (night / "._front.mp4").touch()  # hidden files are not cameras
     found = CameraLayout.of_folders([folder / "videos"], lambda file: 5)
     assert found.cameras == ("front", "left", "rear", "right")
     day, dark = found.clips

@@ -1,4 +1,4 @@
-"""What may be opened as video, with which words else, and what is known without decoding."""
+"""Opening containers, errors, and metadata known without decoding."""
 
 import re
 import struct
@@ -60,7 +60,7 @@ def test_any_file_name_is_just_a_name(name, good, tmp_path, monkeypatch):
 
 
 def png(side):
-    """A black PNG of one bit for each pixel: few bytes, and any size."""
+    """A black PNG of one bit per pixel: few bytes for any size."""
     rows = zlib.compress(bytes((1 + -(-side // 8)) * side), 1)
     header = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
     packet = b"\x89PNG\r\n\x1a\n"

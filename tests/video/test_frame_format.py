@@ -1,4 +1,4 @@
-"""Crops, sizes and turns; and what packets, pictures and plain decodes tell of frames."""
+"""Crops, sizes, orientations, planes, and the status of frames."""
 
 from fractions import Fraction
 
@@ -30,7 +30,7 @@ TURNS = {
     (ONE, 0, 0, -ONE): (180, True, True),
     **dict.fromkeys([(0, 0, 0, 0), (ONE, ONE, -ONE, ONE), (-(2**31), 3, 9, 5)], (0, False, False)),
 }
-"""Matrix to its turn, whether it mirrors, and whether it is exact."""
+"""Matrix -> its rotation, whether it mirrors, and whether it is exact."""
 
 
 @pytest.mark.parametrize(("matrix", "expected"), TURNS.items())
@@ -111,15 +111,15 @@ vars(OPEN).update(
     ("came", "reported", "b_pictures", "lost"),
     [
         (12, [], [], []),
-        (12, [2], [], [1]),  # nothing refers to it
+        (12, [2], [], [1]),  # unreferenced
         (12, [4], [], [4, 5]),
         (12, [1], [], [1, 2, 3, 4, 5]),
         (12, [0], [], [0, 1, 2, 3, 4, 5]),
-        (12, [5], [], [5, 6, 7, 8, 9, 10, 11]),  # a keyframe, and what is shown before it
+        (12, [5], [], [5, 6, 7, 8, 9, 10, 11]),  # a keyframe, and the frame shown before it
         (12, [6], [], [5]),
         (12, [7], [], [7, 8, 9, 10, 11]),
-        (12, [1], [3], [3]),  # B-pictures of old codecs taint themselves alone
-        (9, [], [], [9, 10, 11]),  # what did not come
+        (12, [1], [3], [3]),  # B-pictures of old codecs affect only themselves
+        (9, [], [], [9, 10, 11]),  # missing frames
     ],
 )
 def test_damage_affects_frames_that_may_refer_to_it(came, reported, b_pictures, lost):
@@ -146,7 +146,7 @@ FORMATS = ["yuv420p", "yuv420p10le", "yuv444p", "gray", "rgb24", "nv12", "yuyv42
 
 
 def picture(width: int, pixel_format: str, value: int = 7) -> VideoFrame:
-    """A picture of one value; what lies behind its rows is another each time."""
+    """A picture of one value; the bytes after its rows differ each time."""
     frame = VideoFrame(width, 16, pixel_format)
     for plane in frame.planes:
         noise = np.random.default_rng(value).integers(0, 256, plane.buffer_size, np.uint8)

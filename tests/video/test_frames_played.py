@@ -1,4 +1,4 @@
-"""Which frames are shown at which times, exactly, and where clocks lie."""
+"""Exact frames at times, and corrections of wrong clocks."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -99,7 +99,7 @@ TURN = 1 << 33
 
 
 def joined(*parts: list[int], period: int = 0) -> list[int]:
-    """Return the times of packets as they go on where a clock starts again."""
+    """Return the times of packets, continued after restarts of the clock."""
     ticks = np.array([tick for part in parts for tick in part], np.int64)
     found = clock_shifts(ticks, TIME_BASE, period=period)
     return np.where(ticks == MISSING, MISSING, ticks + found).tolist()
@@ -121,14 +121,14 @@ def test_packets_without_a_time_belong_to_their_part():
 @pytest.mark.parametrize("at", [1, 20])
 @pytest.mark.parametrize("by", [-90_000, 90_000, 900_000_000])
 def test_times_that_recover_at_once_are_not_a_restart(wrong, at, by):
-    """A few packets lie: that is put right between their neighbours."""
+    """The times of a few packets are wrong; they are corrected by their neighbours."""
     lying = [*PART[:at], *[tick + by for tick in PART[at : at + wrong]], *PART[at + wrong :]]
     assert joined(lying, period=TURN) == lying
 
 
 @pytest.mark.parametrize("start", [TURN, TURN - 20 * STEP, 0])
 def test_a_part_before_the_first_one_is_not_a_wrapped_clock(start):
-    """FFmpeg adds a turn of 33 bits to times a minute before the first one, as long as they are."""
+    """FFmpeg adds 2 ** 33 to times that are a minute or more before the first."""
     first = [324_000_000 + tick for tick in PART]
     turned = [tick + TURN * (k < 20 or start == TURN) for k, tick in enumerate(PART)]
     later = PART if start == 0 else turned

@@ -1,4 +1,4 @@
-"""Frames whose references are lost are named as damaged with FFmpeg 7 too, which only logs them."""
+"""Frames with lost references count as damaged with FFmpeg 7 too, which only logs them."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ OPEN = SynthClip(codec="hevc", num_frames=48, gop=12, b_frames=3, structure="b_p
 
 
 class Frame(NamedTuple):
-    """What a codec looks at of a frame."""
+    """The attributes of a frame that a codec reads."""
 
     opaque: tuple[int]
     key_frame: bool
@@ -25,7 +25,7 @@ class Frame(NamedTuple):
 
 
 class Played:
-    """A codec's context that outputs and logs what it is told, by packet."""
+    """A codec context with given outputs and log messages per packet."""
 
     def __init__(self, context, shown, lost):
         self.codec, self.extradata = context.codec, context.extradata
@@ -43,7 +43,7 @@ class Played:
 
 @pytest.fixture
 def logs_nothing():
-    """Leave PyAV's log as it is by default."""
+    """Restore PyAV's default log settings."""
     yield
     av.logging.set_level(None)
     av.logging.set_skip_repeated(True)
@@ -58,7 +58,7 @@ def packets(written):
 
 @pytest.fixture
 def played(packets, logs_nothing):
-    """Return a function: what is shown, and lost -> a codec, and one that sends it packets."""
+    """Return a function: frames shown per packet, lost packets -> a codec, and its sender."""
 
     def play(shown, lost):
         codec = LossReportingCodec(Played(packets[0], shown, lost))
@@ -103,7 +103,7 @@ def test_a_new_ffmpeg_uses_the_plain_codec(packets, monkeypatch):
 
 
 def test_frames_with_missing_packets_are_listed(written, tmp_path, logs_nothing):
-    """Each FFmpeg: they are withheld, or damaged; the others are those of the whole file."""
+    """FFmpeg withholds them or marks them as damaged; the others equal the whole file's."""
     lossy = drop_packets(written(OPEN), tmp_path / "lossy.mp4", ordinals=[13])
     index = StreamIndex.scan(lossy, count_by="decode")
     damaged = {k for k in range(len(index)) if index.frame_status.is_damaged(k)}

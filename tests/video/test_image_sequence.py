@@ -1,4 +1,4 @@
-"""Pictures in order, with a rate, are a video to all that reads videos."""
+"""Images in order, with a rate, are read like a video."""
 
 import shutil
 from dataclasses import replace
@@ -35,7 +35,7 @@ def save(path, number, size=SIZE) -> None:
 
 @pytest.fixture
 def folder(tmp_path):
-    """Losslessly, number 7 on, in a folder whose name means something to FFmpeg."""
+    """Lossless images from number 7 on, in a folder whose name has characters special to FFmpeg."""
     folder = tmp_path / "50% [of] {all}*"
     for number in range(COUNT):
         save(folder / f"{number + 7:05d}.png", number)

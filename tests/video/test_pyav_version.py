@@ -1,6 +1,7 @@
-"""What an old PyAV does not tell is computed, or counts as the harder case; or it is refused.
+"""What an old PyAV lacks is computed, assumed to be the harder case, or refused.
 
-`Old` hides from a new PyAV's objects what old ones lack, so that all of it runs with every PyAV."""
+`Old` hides it in a new PyAV's objects, so these tests run with every PyAV.
+"""
 
 import io
 import re
@@ -30,7 +31,7 @@ LACKS = {"reorder_depth", "field_order", "level", "has_sidedata", "get_sidedata"
 
 
 class Old:
-    """An object of PyAV 15, as far as it is asked here."""
+    """A new PyAV's object without the attributes that PyAV 15 lacks."""
 
     def __init__(self, new: object) -> None:
         object.__setattr__(self, "new", new)
@@ -110,7 +111,7 @@ def without_usability_information(path: Path, out: Path) -> Path:
     payload = bytes(data[start + 1 : stop]).replace(b"\0\0\3", b"\0\0")
     kept = "".join(f"{byte:08b}" for byte in payload)
     for length in range(8, len(kept)):
-        # Shorten it to the flag in front of that information, which becomes 0; then the end.
+        # Shorten it to the flag before that information, set to 0; then the end.
         head = kept[:length] + "01"
         head += "0" * (-len(head) % 8)
         short = int(head, 2).to_bytes(len(head) // 8, "big")
@@ -224,7 +225,7 @@ def plain_frame(form: str, matrix: int, span: int) -> av.VideoFrame:
 
 
 def middle_of(frame: av.VideoFrame, layout: str) -> np.ndarray:
-    """Return the RGB in the middle of a frame, which may have waited as YUV."""
+    """Return the RGB in the middle of a frame, converted by way of `layout`."""
     shape = FrameFormat(size=(24, 32), layout=layout)
     image = ArrayConverter(shape, Orientation(), "a.mp4").convert(frame, None)
     if layout == "yuv420":
@@ -235,7 +236,7 @@ def middle_of(frame: av.VideoFrame, layout: str) -> np.ndarray:
 
 @pytest.fixture(params=["new", "old"])
 def each_pyav(request, monkeypatch):
-    """What converts in one thread, and what knows no such option."""
+    """A PyAV that can convert in one thread, and one without this option."""
     if request.param == "old":
         monkeypatch.setattr(pyav_version, "ONE_THREAD", {})
     return request.param

@@ -1,4 +1,4 @@
-"""What a packet tells before it is decoded, and how far it is believed."""
+"""What a packet tells before it is decoded, and how far that is trusted."""
 
 import pytest
 
@@ -15,7 +15,7 @@ EXACT = b"\x06\x06\x01\xc4\x80"  # recovery_frame_cnt 0, exact_match_flag 1, bro
 SLOW = b"\x06\x06\x02\x0a\x28"  # recovery_frame_cnt 9, exact
 ROUGH = b"\x06\x06\x01\x84\x80"  # exact_match_flag 0
 BROKEN = b"\x06\x06\x01\xe4\x80"  # broken_link_flag 1
-NAMED = b"\x06\x05\x04abcd\x80"  # an SEI of another kind
+NAMED = b"\x06\x05\x04abcd\x80"  # another kind of SEI
 SLICE, IDR = b"\x41\x9a", b"\x65\x88"
 
 
@@ -99,7 +99,7 @@ def test_keyframes_of_clips_are_classified(kind, expected, scanned):
     ],
 )
 def test_nal_units_give_the_packet_flags(flag, codec, nals, is_set):
-    """Nothing refers to a droppable one; parameter sets count before the first slice."""
+    """Droppable: unreferenced. Parameter sets count before the first slice."""
     for length in (0, 1, 2, 4):
         found = packet_flags_reader(codec, length)(_joined(nals, length), flag == HAS_SETS)
         assert bool(found & flag) is is_set
@@ -125,7 +125,7 @@ def test_nal_units_give_the_packet_flags(flag, codec, nals, is_set):
     ],
 )
 def test_packet_flags_have_hidden_and_keyframe(flag, codec, packet, said, is_set):
-    """Whatever the flag of the container says."""
+    """The container's flag has no effect."""
     assert bool(packet_flags_reader(codec, 0)(memoryview(packet), said) & flag) is is_set
 
 
@@ -144,7 +144,7 @@ MANY = 100_000
     ("size", "packet"), [(0, SPS * MANY), (2, (b"\0\4" + SPS[3:]) * MANY)], ids=["codes", "lengths"]
 )
 def test_a_packet_of_parameter_sets_alone_is_read_once(size, packet):
-    """Each of them up to the end of the packet would be 35 GB, and end the fork."""
+    """Copying each up to the end of the packet would take 35 GB and end the fork."""
 
     def check():
         sets = list(nal.parameter_sets("h264", memoryview(packet), size))
@@ -156,7 +156,7 @@ def test_a_packet_of_parameter_sets_alone_is_read_once(size, packet):
 
 @pytest.mark.parametrize(("count", "one_codec"), [(3, False), (5_000, True)])
 def test_recorded_parameter_sets_are_bounded(written, tmp_path, count, one_codec):
-    """Sets in force are kept for each keyframe: their bytes are bounded."""
+    """The current sets are stored per keyframe, with a limit in bytes."""
     content = written(SynthClip(container="h264", num_frames=24, gop=12)).read_bytes()
     second = content.index(SPS[:4], content.index(SPS[:4]) + 1)
     numbers = range(0x111111, 0x111111 + count)

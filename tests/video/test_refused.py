@@ -32,7 +32,7 @@ def index(scanned):
 
 @pytest.fixture
 def names(index, tmp_path, monkeypatch):
-    """Names for the calls of the page, in a folder with two clips of three cameras."""
+    """Names in the page's calls, in a folder with two clips of three cameras."""
     clip = index.source.path
     monkeypatch.chdir(tmp_path)
     for name in ("night", "day"):

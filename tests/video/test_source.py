@@ -1,4 +1,4 @@
-"""Where videos come from: paths, folders, lists and tables."""
+"""Sources of videos: paths, folders, lists and tables."""
 
 from pathlib import Path
 
@@ -117,7 +117,7 @@ def read(folder, name, content):
 
 
 NAMELESS = ("path", "label", "start_seconds", "end_seconds", "column 4")
-"""What columns without names mean, in their order."""
+"""Names of columns without a header, in order."""
 
 
 @pytest.mark.parametrize(

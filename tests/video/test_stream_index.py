@@ -1,4 +1,4 @@
-"""Which frames a stream presents, when, and from where each can be decoded."""
+"""The frames of a stream, their times, and where their decoding can start."""
 
 import json
 from dataclasses import replace
@@ -106,7 +106,7 @@ def test_a_false_keyframe_table_is_not_trusted(written, tmp_path, codec, lie):
 def test_a_stream_cut_at_an_open_gop_has_only_decodable_frames(
     written, tmp_path, suffix, counted_by
 ):
-    """In MP4 the edit list already hides the frames that lean on what was cut off."""
+    """In MP4, the edit list already hides the frames that depend on removed ones."""
     whole = written(SynthClip(codec="hevc", b_frames=3, open_gop=True, structure="b_pyramid"))
     start = damage.keyframe_ordinals(whole)[1]
     cut = damage.cut_by_stream_copy(whole, tmp_path / f"cut.{suffix}", start_ordinal=start)
@@ -154,7 +154,7 @@ def test_frame_rate_is_exact_for_ntsc(scanned):
 
 @pytest.mark.parametrize("b_frames", [0, 2])
 def test_times_continue_after_a_clock_restart(b_frames, written, tmp_path):
-    """As FFmpeg has them when it reads in order; `cat a.ts b.ts c.ts`."""
+    """As FFmpeg does when it reads in order `cat a.ts b.ts c.ts`."""
     part = written(SynthClip(container="ts", num_frames=20, b_frames=b_frames))
     index = StreamIndex.scan(damage.concatenate([part] * 3, tmp_path / "joined.ts"))
     assert np.diff(index.pts).tolist() == [3000] * 59
@@ -165,7 +165,7 @@ def test_times_continue_after_a_clock_restart(b_frames, written, tmp_path):
 
 @pytest.mark.parametrize("start_seconds", [100, 3600])
 def test_times_continue_if_a_later_part_starts_earlier(start_seconds, written, tmp_path):
-    """FFmpeg takes such times for those of a clock of 33 bits that began at 0 again."""
+    """FFmpeg takes such times for a wrapped 33-bit clock."""
     clip = SynthClip(container="ts", num_frames=20)
     late = replace(clip, timing=Timing(start_seconds=Fraction(start_seconds)))
     joined = damage.concatenate([written(late), written(clip)], tmp_path / "joined.ts")
@@ -175,7 +175,7 @@ def test_times_continue_if_a_later_part_starts_earlier(start_seconds, written, t
 
 
 def test_a_decreasing_edit_list_is_not_a_clock_restart(written, tmp_path):
-    """Packets between its segments are decoded and not shown, so that their times go back."""
+    """Packets between its segments are decoded, not shown, so times decrease."""
     path = written(SynthClip(num_frames=30, gop=10, b_frames=2))
     segments = [(Fraction(1, 2), Fraction(1, 3)), (Fraction(0), Fraction(1, 2))]
     cut = rewrite_mp4.split_edit_list(path, tmp_path / "cut.mp4", segments=segments)
