@@ -120,13 +120,15 @@ def test_only_the_given_devices_are_used(choosing):
 def test_totals_are_per_device(choosing):
     for _ in range(20):
         do(choosing, {CPU: 2, GPU: 1})
-    told = choosing.decoded_by
-    assert sum(each.jobs for each in told.devices.values()) == 20
+    summary = choosing.decoded_by
+    assert sum(each.jobs for each in summary.devices.values()) == 20
     for way, seconds in ((CPU, 2), (GPU, 1)):
-        jobs = told.devices[way].jobs
+        jobs = summary.devices[way].jobs
         assert jobs
-        assert told.devices[way] == DeviceTotals(jobs=jobs, frames=3 * jobs, seconds=seconds * jobs)
-    assert (told.no_gpu, told.on_cpu) == (None, {})
+        assert summary.devices[way] == DeviceTotals(
+            jobs=jobs, frames=3 * jobs, seconds=seconds * jobs
+        )
+    assert (summary.no_gpu, summary.on_cpu) == (None, {})
 
 
 def test_totals_are_thread_safe(choosing):
@@ -138,8 +140,8 @@ def test_totals_are_thread_safe(choosing):
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(some, range(8)))
-    told = choosing.decoded_by.devices.values()
-    assert sum(each.jobs for each in told) == sum(each.frames for each in told) == 1600
+    summary = choosing.decoded_by.devices.values()
+    assert sum(each.jobs for each in summary) == sum(each.frames for each in summary) == 1600
 
 
 def test_jobs_at_a_time_are_limited_by_cores():
@@ -167,8 +169,8 @@ def test_a_gpu_that_fails_on_the_first_files_is_not_used(choosing):
         assert choosing.gpu == GPU
     choosing.mark_failed("c", BackendError("no libnvcuvid; leave gpu out"))
     assert choosing.gpu is None
-    said = "cuda:0 failed on the first 3 files, the last with: no libnvcuvid"
-    assert choosing.decoded_by.no_gpu == said
+    reason = "cuda:0 failed on the first 3 files, the last with: no libnvcuvid"
+    assert choosing.decoded_by.no_gpu == reason
 
 
 def test_a_working_gpu_stays_in_use_after_failures(choosing):
@@ -240,11 +242,11 @@ def test_frames_are_equal_on_both_devices(index, monkeypatch, where):
             delivered += 4
             decoder.rest()
         assert decoder.counters.frames_delivered == delivered
-    told = scheduler.decoded_by
-    assert all(each.jobs for each in told.devices.values()), str(told)
-    assert sum(each.jobs for each in told.devices.values()) == 12
-    assert sum(each.frames for each in told.devices.values()) == delivered
-    assert (told.no_gpu, told.on_cpu) == (None, {})
+    summary = scheduler.decoded_by
+    assert all(each.jobs for each in summary.devices.values()), str(summary)
+    assert sum(each.jobs for each in summary.devices.values()) == 12
+    assert sum(each.frames for each in summary.devices.values()) == delivered
+    assert (summary.no_gpu, summary.on_cpu) == (None, {})
 
 
 def test_continuing_jobs_stay_on_their_device(index, monkeypatch):
@@ -272,12 +274,12 @@ def test_the_cpu_finishes_a_failed_gpu_job_without_repeats(index, monkeypatch, d
         assert decoder.concealed == frozenset()
         decoder.rest()
         assert is_right(index, FEW, list(decoder.run(FEW)))
-    told = scheduler.decoded_by
+    summary = scheduler.decoded_by
     came = 2 if double is Fails else 3
-    found = {way: (each.jobs, each.frames) for way, each in told.devices.items()}
+    found = {way: (each.jobs, each.frames) for way, each in summary.devices.items()}
     assert found == {CPU: (2, 10 - came), GPU: (0, came)}
-    assert f"returned no frame {came}" in told.on_cpu[str(index.source)]
-    assert "leave gpu out" not in str(told)
+    assert f"returned no frame {came}" in summary.on_cpu[str(index.source)]
+    assert "leave gpu out" not in str(summary)
 
 
 def test_a_file_that_failed_on_the_gpu_stays_on_the_cpu(index, monkeypatch):
@@ -296,13 +298,13 @@ def test_an_unsupported_file_goes_to_the_cpu_with_the_reason(scanned, monkeypatc
     with closing(open_decoder(index, SHAPE, AUTO, scheduler=scheduler)) as decoder:
         assert is_right(index, FEW, list(decoder.run(FEW)))
     assert 0 not in [each.gpu for each in made]
-    told = scheduler.decoded_by
+    summary = scheduler.decoded_by
     name = str(index.source)
-    assert "h264 in yuv444p" in told.on_cpu[name]
-    assert f"1 of the files by the CPU alone, as {name}: GPU 0" in str(told)
-    assert "leave gpu out" not in str(told)
+    assert "h264 in yuv444p" in summary.on_cpu[name]
+    assert f"1 of the files by the CPU alone, as {name}: GPU 0" in str(summary)
+    assert "leave gpu out" not in str(summary)
     assert [scheduler.may_use_gpu(each) for each in (name, "b.mp4")] == [False, True]
-    assert told.devices[GPU] == DeviceTotals()
+    assert summary.devices[GPU] == DeviceTotals()
 
 
 def test_damage_does_not_count_as_a_gpu_failure(written, tmp_path, monkeypatch):

@@ -70,8 +70,8 @@ def test_a_decoder_opens_from_a_path_or_an_index(written, store):
 
 @pytest.mark.parametrize("what", ["gpu", "backend"])
 def test_advice_becomes_the_option_and_other_errors_stay(what):
-    cause, said = MemoryError(), "^none; leave --decode out, or encode it$"
-    with pytest.raises(BackendError, match=said) as caught, use_option_words():
+    cause, message = MemoryError(), "^none; leave --decode out, or encode it$"
+    with pytest.raises(BackendError, match=message) as caught, use_option_words():
         raise BackendError(f"none; leave {what} out, or encode it") from cause
     assert caught.value.__cause__ is cause
     with pytest.raises(ConfigError, match="leave gpu out"), use_option_words():

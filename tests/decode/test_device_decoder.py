@@ -80,15 +80,15 @@ def test_damaged_tensors_are_listed_or_concealed_like_arrays(written, tmp_path):
         written("h264_b_frames"), tmp_path / "bad.mp4", ordinals=[13, 15], seed=1
     )
     index = StreamIndex.scan(bad)
-    said = []
+    outcomes = []
     for opened in (open_decoder(index), open_device_decoder(index, decoding=ON_CPU)):
         with closing(opened) as decoder:
             _, missing = run(decoder, range(len(index)))
             shown, _ = run(decoder, range(len(index)), conceals=True)
             assert sorted(shown) == list(range(len(index)))
-            said.append((missing, decoder.concealed))
-    assert said[0] == said[1]
-    assert said[0][0]
+            outcomes.append((missing, decoder.concealed))
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0]
     assert headrace.load_clip(bad, 12, 8, 1, on_error="conceal", decoding=ON_CPU).is_concealed.any()
     with pytest.raises(DecodeError, match=r"bad\.mp4"):
         headrace.read_clip(bad, 12, 8, 1, decoding=ON_CPU)
@@ -261,7 +261,7 @@ def test_all_frames_are_read_in_batches(path, there, workers, batch_size, monkey
 def test_damaged_tensors_match_damaged_arrays(path, tmp_path, on_error, batch_size):
     bad = damage.damage_packets(path, tmp_path / "bad.mp4", ordinals=[20, 21])
     options = {"size": SIZE, "batch_size": batch_size, "on_error": on_error}
-    told, pictures = [], []
+    outcomes, pictures = [], []
     for decoding in (ON_CPU, DecoderConfig()):
         reader = FrameReader([bad], **options, decoding=decoding)
         batches, error = [], None
@@ -272,9 +272,9 @@ def test_damaged_tensors_match_damaged_arrays(path, tmp_path, on_error, batch_si
         frames = torch.cat([torch.as_tensor(batch.frames) for batch in batches])
         index = np.concatenate([batch.index for batch in batches]).tolist()
         concealed = np.concatenate([batch.is_concealed for batch in batches]).tolist()
-        told.append((index, concealed, reader.losses, error))
+        outcomes.append((index, concealed, reader.losses, error))
         pictures.append(frames.int())
-    assert told[0] == told[1]
+    assert outcomes[0] == outcomes[1]
     assert (pictures[0] - pictures[1]).abs().max() <= 5
 
 

@@ -125,7 +125,7 @@ def by_workers(sources, store, *, function=scan_videos, raises=False, **given):
     return scan_ahead(sources, store, raises=raises, function=function, clock=SlowClock(), **given)
 
 
-def for_extraction(sources, store, *, function=scan_videos, on_scanned=lambda *said: None):
+def for_extraction(sources, store, *, function=scan_videos, on_scanned=lambda *event: None):
     given = {"workers": 1, "stall_seconds": 60.0, "function": function, "on_video": on_scanned}
     found = indexes_of(sources, store, **given)
 
@@ -161,7 +161,7 @@ def test_workers_start_only_if_useful(spent, done, left, cores, workers):
 @doors
 def test_workers_find_the_same_indexes(ahead, clips, store, tmp_path):
     shown = []
-    open_one = ahead(clips, store, on_scanned=lambda *said: shown.append(said))
+    open_one = ahead(clips, store, on_scanned=lambda *event: shown.append(event))
     assert store.counters.misses == (ahead is by_workers), "workers scan all, or all but the first"
     plain = IndexStore(tmp_path / "plain")
     assert all(same(open_one(each), plain.load(each)) for each in reversed(clips))
@@ -217,15 +217,15 @@ def test_a_scan_works_without_store_or_workers(ahead, clips, store, tmp_path):
         assert [len(alone(each)) for each in clips] == [3, 4, 5, 6]
 
 
-@pytest.mark.parametrize(("rank", "begun"), [(0, "3456"), (1, "5634")])
-def test_each_rank_starts_at_another_video(clips, store, rank, begun):
+@pytest.mark.parametrize(("rank", "order"), [(0, "3456"), (1, "5634")])
+def test_each_rank_starts_at_another_video(clips, store, rank, order):
     shown = []
 
     def on_scanned(name, done, of):
         shown.append(name[0])
 
     scan_ahead(clips, store, raises=True, rank=rank, ranks=2, on_scanned=on_scanned)
-    assert shown == [*begun]
+    assert shown == [*order]
 
 
 def test_workers_verify_as_well(clips, store):

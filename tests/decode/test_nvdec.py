@@ -186,8 +186,10 @@ def in_order(self, frames):
 
 
 def refuses(*_):
-    said = "HandleVideoSequence : \nError code : 801\nError Type : Codec not supported on this GPU"
-    raise played.PyNvVCExceptionUnsupported(said)
+    message = (
+        "HandleVideoSequence : \nError code : 801\nError Type : Codec not supported on this GPU"
+    )
+    raise played.PyNvVCExceptionUnsupported(message)
 
 
 def is_not_made(_codec):
@@ -213,10 +215,10 @@ def is_not_made(_codec):
 def test_wrong_library_output_raises(scanned, monkeypatch, decoder, words):
     """Also by the next job of the same decoder."""
     plays(monkeypatch, decoder)
-    said = rf"^pynvvideocodec on GPU 0 .*{words}.*leave backend out"
+    message = rf"^pynvvideocodec on GPU 0 .*{words}.*leave backend out"
     with closing(open_decoder(scanned("h264_b_pyramid"), None, PYNVVIDEOCODEC)) as opened:
         for _ in range(2):
-            with pytest.raises(BackendError, match=said):
+            with pytest.raises(BackendError, match=message):
                 list(opened.run(DecodeJob(tuple(range(20)))))
 
 
@@ -343,8 +345,8 @@ def test_nvdec_and_the_cpu_share_the_work_of_a_loader(on_stand_in):
 )
 def test_wrong_gpu_output_raises(on_stand_in, failure, expected):
     """Also by the next job of the same decoder; and a GPU that works again is used again."""
-    for said, words in zip(on_stand_in[failure], expected, strict=True):
-        assert re.match(words, said)
+    for message, words in zip(on_stand_in[failure], expected, strict=True):
+        assert re.match(words, message)
 
 
 def test_a_codec_with_other_parameter_sets_is_not_reused(scanned, monkeypatch):

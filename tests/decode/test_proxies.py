@@ -62,10 +62,10 @@ def names(made, originals, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("call", "said"), calls_of(Path(__file__).with_name("refused_proxies.txt"))
+    ("call", "message"), calls_of(Path(__file__).with_name("refused_proxies.txt"))
 )
-def test_invalid_proxies_are_refused(names, call, said):
-    check_message(call, said, names)
+def test_invalid_proxies_are_refused(names, call, message):
+    check_message(call, message, names)
 
 
 @pytest.fixture
@@ -215,8 +215,8 @@ def test_a_damaged_packet_loses_only_frames_that_refer_to_it(proxies):
         file.seek(int(table.offsets[11]) + 5)
         file.write(b"\x00\xff\x00")
     decoder, came = open_decoder(source), []
-    said = r"frame 11 and 2 more of a.mp4.*its proxy .* is damaged"
-    with pytest.raises(DecodeError, match=said):
+    message = r"frame 11 and 2 more of a.mp4.*its proxy .* is damaged"
+    with pytest.raises(DecodeError, match=message):
         came.extend(decoder.run(DecodeJob((7, 10, 11, 12, 15, 16))))
     assert [number for number, _ in came] == [7, 10, 16]
     for number, frame in came:

@@ -84,8 +84,8 @@ def video(use, path, **options):
         return use(reader)
 
 
-@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
-def test_invalid_requests_are_refused(names, call, said):
+@pytest.mark.parametrize(("call", "message"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_invalid_requests_are_refused(names, call, message):
     if "TORCHCODEC" in call and WHY_NOT["torchcodec"]:
         pytest.skip(WHY_NOT["torchcodec"])
-    check_message(call, said, names)
+    check_message(call, message, names)

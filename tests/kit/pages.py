@@ -22,7 +22,7 @@ KINDS = (HeadraceError, AttributeError, IndexError, KeyError, TypeError)
 """Errors of a page: headrace's, and Python's for a wrong name or index."""
 
 
-def check_message(call: str, said: str, names: Mapping[str, object]) -> Exception:
+def check_message(call: str, message: str, names: Mapping[str, object]) -> Exception:
     """Return the error of a call, which must match the page.
 
     In a page `...` matches any text, and `<folder>` the path of a folder.
@@ -31,6 +31,6 @@ def check_message(call: str, said: str, names: Mapping[str, object]) -> Exceptio
         eval(call, dict(names))
     skip_if_lacking(caught.value)
     error = f"{type(caught.value).__name__}: {caught.value}"
-    pattern = ".*".join(map(re.escape, said.split("..."))).replace("<folder>", r"/[^\s,;()]+")
+    pattern = ".*".join(map(re.escape, message.split("..."))).replace("<folder>", r"/[^\s,;()]+")
     assert re.fullmatch(pattern, error), error
     return caught.value

@@ -47,10 +47,10 @@ def pose_as_x264_build(data: bytearray, *, build: int = 130) -> None:
     A lossless clip (`qp=0` in `x264-params`) in 4:2:0 decodes without errors as either, to
     different pictures. One in 4:4:4 with CABAC gives errors as an old build.
     """
-    said = _BUILD.search(data)
-    assert said is not None
-    assert len(said[1]) == len(str(build)), "the number of digits must stay"
-    data[said.start(1) : said.end(1)] = str(build).encode()
+    found = _BUILD.search(data)
+    assert found is not None
+    assert len(found[1]) == len(str(build)), "the number of digits must stay"
+    data[found.start(1) : found.end(1)] = str(build).encode()
 
 
 _START = b"\x00\x00\x01"
@@ -133,8 +133,8 @@ def tell_sets_once(
     keyframe then needs parameter sets of an earlier packet.
     """
     suffix = paths[0].suffix
-    told: set[bytes] = set()
-    raw = b"".join(_without(path.read_bytes(), _SETS[suffix], told) for path in paths)
+    seen: set[bytes] = set()
+    raw = b"".join(_without(path.read_bytes(), _SETS[suffix], seen) for path in paths)
     joined = out.with_name(f"{out.stem}-joined{suffix}")
     joined.write_bytes(raw)
     try:
@@ -144,8 +144,8 @@ def tell_sets_once(
     return out
 
 
-def _without(data: bytes, kinds: Sequence[int], told: set[bytes]) -> bytes:
-    """Return Annex B without the parameter sets in `told`, and add the others to it."""
+def _without(data: bytes, kinds: Sequence[int], seen: set[bytes]) -> bytes:
+    """Return Annex B without the parameter sets in `seen`, and add the others to it."""
     starts = [-3]
     while (at := data.find(_START, starts[-1] + 3)) >= 0:
         starts.append(at)
@@ -153,10 +153,10 @@ def _without(data: bytes, kinds: Sequence[int], told: set[bytes]) -> bytes:
     kept = bytearray()
     for unit in units:
         kind = unit[0] & 0x1F if kinds[0] == 7 else unit[0] >> 1 & 0x3F
-        if kind in kinds and unit in told:
+        if kind in kinds and unit in seen:
             continue
         if kind in kinds:
-            told.add(unit)
+            seen.add(unit)
         kept += b"\0" + _START + unit
     return bytes(kept)
 

@@ -64,8 +64,8 @@ def test_connections_above_the_limit_are_closed():
     listener = listen("127.0.0.1", 0)
     with ExitStack() as stack, Server(hello, listener):
         count = MAX_CONNECTIONS + 20
-        begun = [socket.create_connection(listener.getsockname()) for _ in range(count)]
-        connected = [*map(stack.enter_context, begun)]
+        opened = [socket.create_connection(listener.getsockname()) for _ in range(count)]
+        connected = [*map(stack.enter_context, opened)]
         cut = sum(received(each) == b"" for each in connected[MAX_CONNECTIONS:])
         for each in connected[100:MAX_CONNECTIONS]:
             each.close()

@@ -101,15 +101,15 @@ def test_a_failed_item_stays_in_flight():
 
 def test_a_fast_source_drops_items_in_order():
     """The stage works on item 0 until the source is done; two more fit in the queue."""
-    begun, is_done = threading.Event(), threading.Event()
+    started, is_done = threading.Event(), threading.Event()
 
     def source():
         yield 0
-        happens(begun)
+        happens(started)
         yield from range(1, 10)
         is_done.set()
 
-    stage = Stage(name="model", function=lambda value: begun.set() or happens(is_done) or value)
+    stage = Stage(name="model", function=lambda value: started.set() or happens(is_done) or value)
     items, statistics, flow = ran(source(), stage, overflow="drop_oldest")
     assert [item.index for item in items] == list(range(10))
     assert [item.value for item in items if not item.is_dropped] == [0, 8, 9]

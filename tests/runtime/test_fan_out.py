@@ -75,7 +75,7 @@ def test_a_waiting_sink_blocks_put_but_no_other_sink():
 
 
 def test_a_failed_sink_ends_alone_and_raises_at_the_end():
-    error, file, told = OSError("disk is full"), [], []
+    error, file, events = OSError("disk is full"), [], []
     failed = threading.Event()
 
     def fail(result):
@@ -90,13 +90,13 @@ def test_a_failed_sink_ends_alone_and_raises_at_the_end():
             put_all(fan, range(3))
             happens(failed)
             put_all(fan, range(3, 10))
-            told.append("all were taken")
+            events.append("all were taken")
 
     with pytest.raises(StageError) as caught:
         run_it()
     assert str(caught.value) == "stage 'video' failed on item 2: OSError: disk is full"
     assert caught.value.__cause__ is error
-    assert (file, told) == (list(range(10)), ["all were taken"])
+    assert (file, events) == (list(range(10)), ["all were taken"])
     video = fan.statistics()[0]
     assert (video.items, video.dropped) == (2, {"sink failed": 8})
     assert fan.failures() == {"video": caught.value}

@@ -78,7 +78,7 @@ def fail(*_):
 
 
 @pytest.mark.parametrize(
-    ("stages", "said", "got"),
+    ("stages", "message", "got"),
     [
         (
             [Stage(name="read", function=fails_on(5, OSError())), gathering(2)],
@@ -90,9 +90,9 @@ def fail(*_):
     ],
     ids=["before a group, which is flushed", "function", "grouping"],
 )
-def test_a_failure_follows_earlier_groups(stages, said, got):
+def test_a_failure_follows_earlier_groups(stages, message, got):
     found = []
-    with pytest.raises(StageError, match=f"^stage {said}"):
+    with pytest.raises(StageError, match=f"^stage {message}"):
         collect(Pipeline(source=count(), stages=stages), found)
     assert found == got
 
@@ -106,16 +106,16 @@ def test_each_run_has_a_new_grouping():
 
 def test_an_aggregate_that_does_not_wait_takes_the_arrived_items():
     """The stage works on the first batch until all other items have arrived."""
-    begun, rest_is_there = threading.Event(), threading.Event()
+    started, rest_is_there = threading.Event(), threading.Event()
 
     def source():
         yield 0
-        happens(begun)
+        happens(started)
         yield from range(1, 5)
         rest_is_there.set()
 
     def function(batch):
-        begun.set()
+        started.set()
         happens(rest_is_there)
         return tuple(batch)
 

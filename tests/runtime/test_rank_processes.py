@@ -51,15 +51,15 @@ def test_each_argument_has_a_process():
 
 
 @pytest.mark.parametrize(
-    ("work", "arguments", "timeout", "said"),
+    ("work", "arguments", "timeout", "message"),
     [
         (child_functions.dying, [0, 1], 60, "ended without a result"),
         (failing, [1, 0], 60, "a process failed: ValueError: no 1"),
         pytest.param(failing, [0, 1], 3, "sent no result for 3 s", marks=pytest.mark.slow),
     ],
 )
-def test_a_failed_rank_ends_all_with_its_error(work, arguments, timeout, said):
-    with pytest.raises(StageError, match=said):
+def test_a_failed_rank_ends_all_with_its_error(work, arguments, timeout, message):
+    with pytest.raises(StageError, match=message):
         run_ranks(work, arguments, timeout_seconds=timeout)
 
 
@@ -121,7 +121,7 @@ def test_each_stage_has_its_own_process_that_ends_with_the_pipeline():
 
 
 @pytest.mark.parametrize(
-    ("function", "argument", "said"),
+    ("function", "argument", "message"),
     [
         (child_functions.failing_stage, "media", "^frame 2 is damaged$"),
         (child_functions.failing_stage, None, "stage 'work' failed: ValueError: no 2"),
@@ -130,10 +130,10 @@ def test_each_stage_has_its_own_process_that_ends_with_the_pipeline():
         (child_functions.unmakable, None, "stage 'work' failed: ValueError: no model"),
     ],
 )
-def test_the_error_of_a_stage_process_is_raised_and_ends_all(function, argument, said):
+def test_the_error_of_a_stage_process_is_raised_and_ends_all(function, argument, message):
     after = stage(child_functions.doubling, 0, "after")
     error = DecodeError if argument == "media" else StageError
-    with pytest.raises(error, match=said), line(stage(function, argument), after) as processes:
+    with pytest.raises(error, match=message), line(stage(function, argument), after) as processes:
         list(processes.run(9))
 
 
@@ -193,9 +193,9 @@ def test_ready_participants_start_together(tmp_path):
     assert sorted(heard(place, 2)) == [("a", "there"), ("b", "there")]
     assert place.receive() == []
     moment_ns = place.open()
-    began = dict(heard(place, 2))
-    assert set(began) == {"a", "b"}
-    assert min(began.values()) >= moment_ns
+    started = dict(heard(place, 2))
+    assert set(started) == {"a", "b"}
+    assert min(started.values()) >= moment_ns
     assert [comer.wait() for comer in comers] == [0, 0]
 
 

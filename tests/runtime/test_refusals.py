@@ -39,9 +39,9 @@ NAMES = names_in(
 )
 
 
-@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
-def test_invalid_arguments_are_refused(call, said):
-    check_message(call, said, NAMES)
+@pytest.mark.parametrize(("call", "message"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_invalid_arguments_are_refused(call, message):
+    check_message(call, message, NAMES)
 
 
 def test_an_argument_that_is_not_json_is_refused():

@@ -35,13 +35,13 @@ def test_a_span_starts_after_the_wait_which_is_starved():
     assert source.busy_seconds == pytest.approx(0.015)
 
 
-def camera(begun, ended):
+def camera(started, ended):
     """Yields one frame, then waits forever."""
 
     def read(waiter):
         try:
             yield 0
-            begun.set()
+            started.set()
             waiter.wait_for(lambda: False)
         finally:
             ended.append(threading.current_thread().name)
@@ -53,15 +53,15 @@ def camera(begun, ended):
 @pytest.mark.parametrize("cameras", [1, 2])
 def test_a_waiting_source_is_woken_at_any_end_of_the_run(error, cameras):
     events, ended = [threading.Event() for _ in range(cameras)], []
-    feeds = [camera(begun, ended) for begun in events]
+    feeds = [camera(started, ended) for started in events]
     source = feeds[0] if cameras == 1 else MergedSource(feeds=feeds)
 
     line = Pipeline(source=source, stages=[Stage(name="same", function=abs)])
     with left_by(error) as leave, line.run() as run:
         for _ in events:
             next(run)
-        for begun in events:
-            happens(begun)
+        for started in events:
+            happens(started)
         leave()
     assert len(ended) == cameras
     assert not headrace_threads()

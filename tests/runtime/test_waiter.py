@@ -75,14 +75,14 @@ def test_system_clock_waits_end_at_their_moment_or_when_woken():
     waiter = Waiter()
     waiter.pause(0.001)
     assert waiter.waited_ns >= 1_000_000
-    begun = threading.Event()
+    started = threading.Event()
 
     def is_there():
-        begun.set()
+        started.set()
         return False
 
     call = Call(lambda: waiter.wait_for(is_there, until_ns=waiter.clock.now_ns() + 10**15))
-    happens(begun)
+    happens(started)
     waiter.wake()
     with pytest.raises(Cancelled):
         call.result()

@@ -122,7 +122,7 @@ def test_an_old_encoder_build_is_decoded_differently(written):
     whole, errors = decode(path)
     assert (errors, len(later)) == (0, len(whole) - start)
     pairs = zip(later, whole[start:], strict=True)
-    same = [np.array_equal(fresh.to_ndarray(), told.to_ndarray()) for fresh, told in pairs]
+    same = [np.array_equal(fresh.to_ndarray(), full.to_ndarray()) for fresh, full in pairs]
     assert sum(same) < len(same) / 4
 
 
@@ -143,10 +143,10 @@ def test_stereo_frames_have_unknown_side_data(name, written):
 def test_later_keyframes_need_earlier_parameter_sets(name, written):
     index = StreamIndex.scan(written(name))
     assert len(read_frames(written(name))) == len(index) == 96
-    told = [bool(index.parameter_sets_before(gop)) for gop in range(index.num_gops)]
-    second = told.index(True)
+    has_sets = [bool(index.parameter_sets_before(gop)) for gop in range(index.num_gops)]
+    second = has_sets.index(True)
     assert 4 <= second < index.num_gops - 1
-    assert all(told[second:])
+    assert all(has_sets[second:])
 
 
 def draws(count):

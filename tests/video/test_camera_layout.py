@@ -83,8 +83,8 @@ def test_cameras_may_be_videos_of_any_kind(folder):
 
 def test_two_files_of_one_camera_are_refused_by_name(folder):
     (folder / "videos" / "night" / "left.mkv").touch()
-    said = r"night/left\.mkv and .*/night/left\.mp4 are both of camera left; move"
-    with pytest.raises(ConfigError, match=said):
+    message = r"night/left\.mkv and .*/night/left\.mp4 are both of camera left; move"
+    with pytest.raises(ConfigError, match=message):
         CameraLayout.of_folders([folder / "videos"], lambda file: 5)
     path = index_of(folder, {"videos": {"night": 5}})
     with pytest.raises(ConfigError, match="both of camera left"):
@@ -102,9 +102,9 @@ def test_unreadable_clips_are_left_out(folder):
 
 def test_unreadable_files_are_all_named_if_none_can_be_read(folder):
     bad = [f"{clip}/{each}" for clip in ("day", "night") for each in ("front", "left", "right")]
-    with pytest.raises(ConfigError, match="no camera of 2 clips can be read") as said:
+    with pytest.raises(ConfigError, match="no camera of 2 clips can be read") as caught:
         CameraLayout.of_folders([folder / "videos"], count_of_whole(*bad))
-    assert all(f"{each}.mp4" in str(said.value) for each in bad)
+    assert all(f"{each}.mp4" in str(caught.value) for each in bad)
 
 
 def test_an_index_in_a_linked_folder_is_read(folder):

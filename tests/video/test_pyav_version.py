@@ -274,8 +274,8 @@ def test_gray_frames_are_full_range_with_any_matrix(each_pyav, layout):
 def test_a_matrix_that_swscale_lacks_is_refused_with_every_pyav(each_pyav, span, layout):
     for matrix in (3, 8, 10, 11, 12, 13, 14):
         frame = plain_frame("yuv420p", matrix, span)
-        said = rf"of a\.mp4 cannot .* from yuv420p, color matrix {matrix}:"
-        with pytest.raises(DecodeError, match=said):
+        message = rf"of a\.mp4 cannot .* from yuv420p, color matrix {matrix}:"
+        with pytest.raises(DecodeError, match=message):
             middle_of(frame, layout)
 
 

@@ -107,7 +107,7 @@ def test_nal_units_give_the_packet_flags(flag, codec, nals, is_set):
 
 
 @pytest.mark.parametrize(
-    ("flag", "codec", "packet", "said", "is_set"),
+    ("flag", "codec", "packet", "is_marked", "is_set"),
     [
         (HIDDEN, "vp8", b"\x10\0\0", False, False),
         (HIDDEN, "vp8", b"\0\0\0", False, True),
@@ -124,9 +124,9 @@ def test_nal_units_give_the_packet_flags(flag, codec, nals, is_set):
         (KEYFRAME, "av1", b"\x12\0", True, True),
     ],
 )
-def test_packet_flags_have_hidden_and_keyframe(flag, codec, packet, said, is_set):
+def test_packet_flags_have_hidden_and_keyframe(flag, codec, packet, is_marked, is_set):
     """The container's flag has no effect."""
-    assert bool(packet_flags_reader(codec, 0)(memoryview(packet), said) & flag) is is_set
+    assert bool(packet_flags_reader(codec, 0)(memoryview(packet), is_marked) & flag) is is_set
 
 
 def test_half_the_frames_of_a_clip_with_b_frames_are_disposable(written):

@@ -82,7 +82,7 @@ def batch(**changes):
     return frames.FrameBatch(**{**fields, **times, **changes})
 
 
-@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
-def test_invalid_inputs_are_refused(names, call, said):
-    error = check_message(call, said, names)
-    assert not isinstance(error, MediaError) or str(error.source) in said
+@pytest.mark.parametrize(("call", "message"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_invalid_inputs_are_refused(names, call, message):
+    error = check_message(call, message, names)
+    assert not isinstance(error, MediaError) or str(error.source) in message

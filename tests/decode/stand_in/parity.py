@@ -137,9 +137,9 @@ def auto(work: Path) -> dict[str, object]:
         FrameLoader(videos, **options, decoding=DecoderConfig(device="auto")) as here,
     ):
         equal = contents([*there, *there]) == contents([*here, *here])
-        told = here.statistics.decoded_by
-    jobs = {way: done.jobs for way, done in told.devices.items()}
-    return {"equal": equal, "jobs": jobs, "on_cpu": dict(told.on_cpu)}
+        decoded_by = here.statistics.decoded_by
+    jobs = {way: done.jobs for way, done in decoded_by.devices.items()}
+    return {"equal": equal, "jobs": jobs, "on_cpu": dict(decoded_by.on_cpu)}
 
 
 def is_loader_equal(layout: CameraLayout, store: IndexStore) -> bool:
