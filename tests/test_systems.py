@@ -221,7 +221,7 @@ def test_many_videos_are_scanned_without_processes_on_windows(videos, tmp_path):
         sources = [new.Source(video) for video in videos]
         with refused("the child process"):
             scan.scan_in_workers(sources, store, workers=2, stall_seconds=9.0)
-        scan.workers_that_pay = lambda *given: 2
+        scan.useful_workers = lambda *given: 2
         open_one = scan.scan_ahead(sources, store, raises=True)
         assert [len(open_one(source)) for source in sources] == [12, 12]
 

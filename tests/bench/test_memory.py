@@ -96,7 +96,7 @@ GONE, FAILED = "out_of_memory", "failed"
             (ONE, BEGUN),
             {"exit_code": -9, "has_timed_out": True},
             [GOOD, FAILED, FAILED],
-            [None, *["float32, 720p was ended: it was not done within 3.0 s"] * 2],
+            [None, *["float32, 720p was stopped: it did not finish within 3.0 s"] * 2],
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""The backends that are here, for tests that hold for all of them."""
+"""The installed backends, for tests of all of them."""
 
 import pytest
 
@@ -14,9 +14,9 @@ EACH_BACKEND = [
         marks=[] if WHY_NOT[name] is None else pytest.mark.skip(reason=WHY_NOT[name]),
     )
     for name in BACKENDS
-    if name != "pynvvideocodec"  # for GPUs alone
+    if name != "pynvvideocodec"  # for GPUs only
 ]
-"""Every backend on the CPU; one that is not installed is skipped, and says why."""
+"""Every backend on the CPU; a missing one is skipped with the reason."""
 
 needs_torchcodec = pytest.mark.skipif(
     WHY_NOT["torchcodec"] is not None, reason=WHY_NOT["torchcodec"] or ""

@@ -1,4 +1,4 @@
-"""Indexes of clips that tests of decoding only read, and a cache of their own."""
+"""Indexes of clips for tests of decoding, and a cache folder per test."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from headrace import IndexStore, StreamIndex
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread_of_torch() -> Iterator[None]:
-    """Tensors as small as these are slower with more threads, and far slower on a busy machine."""
+    """Use one thread: small tensors are slower with more, much more so on a busy machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

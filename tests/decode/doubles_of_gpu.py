@@ -1,4 +1,4 @@
-"""A GPU where there is none: the CPU decodes for it, and does wrong what a test asks for."""
+"""Fake GPU: the CPU decodes in its place, with faults that a test selects."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,40 +14,40 @@ GPU = "cuda:0"
 
 
 class Double(PyavDecoder):
-    """A decoder in place of one on a GPU."""
+    """Fake of a decoder on a GPU."""
 
     def __init__(self, index, shape=None, decoding=ON_CPU, *converter) -> None:
         super().__init__(index, shape, ON_CPU, *converter)
 
     def run(self, job, out=None) -> Iterator:
-        """Yield what the CPU does."""
+        """Yield the CPU's frames, changed."""
         return self.changed(super().run(job, out))
 
     def changed(self, frames):
-        """Return what the GPU makes of it."""
+        """Return the frames with the GPU's faults."""
         return frames
 
 
 class Fails(Double):
-    """Gives two frames, then none of its memory is left."""
+    """Returns two frames, then fails for lack of memory."""
 
     def changed(self, frames):
         for number, pixels in frames:
             if number >= 2:
                 pixels[...] = 99
-                raise BackendError(f"GPU 0 gave no frame {number}; leave gpu out, or read fewer")
+                raise BackendError(f"GPU 0 returned no frame {number}; leave gpu out")
             yield number, pixels
 
 
 class PassesOver(Double):
-    """Gives every frame but each fifth."""
+    """Skips each fifth frame."""
 
     def changed(self, frames):
         return (found for found in frames if found[0] % 5 != 3)
 
 
 def stands_in(monkeypatch: pytest.MonkeyPatch, double: Callable = Double) -> list[DecoderConfig]:
-    """Have GPU 0, and decoders on it made by `double`; return how each decoder is made from now."""
+    """Fake GPU 0 with decoders `double`; return the list of configurations of later decoders."""
     made = []
 
     def open_one(index, shape=None, decoding=ON_CPU, *converter):

@@ -1,4 +1,4 @@
-"""Which tests need a GPU, and which need that there is none."""
+"""Marks of tests that need a GPU, or no GPU."""
 
 import os
 from collections.abc import Callable
@@ -16,7 +16,7 @@ needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a 
 
 
 def needs_gpu(test: Callable[..., Any]) -> Callable[..., Any]:
-    """Skip a test where there is no GPU; with REQUIRE_GPU=1 in the environment it fails there."""
+    """Skip a test without a GPU; with REQUIRE_GPU=1 in the environment it fails instead."""
     if torch.cuda.is_available():
         return test
     if os.environ.get("REQUIRE_GPU") != "1":
@@ -30,9 +30,9 @@ def needs_gpu(test: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def want_backend_of_gpu(backend: Backend) -> None:
-    """Skip the test that is run where there is no GPU, or the backend is not installed there.
+    """Skip the running test without a GPU, or if the backend is not installed.
 
-    With REQUIRE_GPU=1 in the environment it fails where there is no GPU.
+    With REQUIRE_GPU=1 in the environment it fails without a GPU.
     """
     if not torch.cuda.is_available():
         if os.environ.get("REQUIRE_GPU") == "1":

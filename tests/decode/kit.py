@@ -1,4 +1,4 @@
-"""What tests of decoding do again and again: decode frames, and note what is missing."""
+"""Helpers of decoder tests: decode frames and collect missing ones."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from headrace.testing import damage
 
 
 def frames_of(index, shape=None, decoding=ON_CPU, wanted=None):
-    """Return all frames, or the wanted ones, in order, by a decoder of their own."""
+    """Return all frames, or the wanted ones, in order, of a new decoder."""
     wanted = tuple(range(len(index)) if wanted is None else wanted)
     open_one = open_device_decoder if decoding.keeps_on_device else open_decoder
     with closing(open_one(index, shape, decoding)) as decoder:
@@ -26,21 +26,21 @@ def frames_of(index, shape=None, decoding=ON_CPU, wanted=None):
 
 
 def run(decoder, wanted, *, goes_on=True, conceals=False):
-    """Return the frames that a job delivers, by number, and those that it names as missing."""
+    """Return the delivered frames of a job by index, and the missing indices."""
     job = DecodeJob(tuple(wanted), goes_on=goes_on, conceals=conceals)
-    came = {}
+    frames = {}
     try:
         for number, frame in decoder.run(job):
-            came[number] = frame
+            frames[number] = frame
     except DecodeError as error:
-        return came, error.missing
-    return came, ()
+        return frames, error.missing
+    return frames, ()
 
 
 def decoded(index, wanted=None, **job):
-    """Return what a job of all frames, or the wanted ones, gives by a decoder of its own.
+    """Return frames, missing and concealed indices of a job of all or the wanted frames.
 
-    The frames by number, and those that are missing, and concealed: see `run`.
+    The job runs on a new decoder: see `run`.
     """
     with closing(PyavDecoder(index)) as decoder:
         wanted = range(len(index)) if wanted is None else wanted
@@ -48,7 +48,7 @@ def decoded(index, wanted=None, **job):
 
 
 def run_apart(module, *arguments, **environment):
-    """Return the JSON that a module prints in a process of its own."""
+    """Return the JSON that a module prints in a new process."""
     path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     command = [sys.executable, "-m", module, *map(str, arguments)]
     env = {**os.environ, **environment, "PYTHONPATH": path}
@@ -56,7 +56,7 @@ def run_apart(module, *arguments, **environment):
 
 
 def interrupts_its_parent(argument, send):
-    """Scan in a child, where Ctrl-C is pressed, once, while a video is scanned."""
+    """Scan in a child that interrupts its parent once during a scan."""
 
     def scan(source, **given):
         if argument["worker"] == "worker 1":
@@ -68,7 +68,7 @@ def interrupts_its_parent(argument, send):
 
 
 def reported_damage(good, folder):
-    """Return a copy of a clip with damage in its second GOP that FFmpeg reports."""
+    """Write a copy of a clip with damage in its second GOP that FFmpeg reports; return it."""
     bad = folder / f"bad{good.suffix}"
     for seed in range(40):
         damage.damage_packets(good, bad, ordinals=[13, 15], seed=seed)
@@ -78,7 +78,7 @@ def reported_damage(good, folder):
 
 
 def with_junk(good, folder, at):
-    """Return the index of a copy of a clip of VP9 with a packet that gives nothing."""
+    """Return the index of a copy of a VP9 clip with a packet that outputs no frame."""
 
     def swap(ordinal, payload):
         return [b"\x86\xff\xff\xff" * 4 if ordinal == at else payload]

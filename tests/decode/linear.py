@@ -1,4 +1,4 @@
-"""The reference: every frame of a stream by one plain pass of PyAV, with no part of the decoder."""
+"""The reference: every frame of a stream by a linear PyAV decode, without headrace's decoder."""
 
 from collections.abc import Callable, Container, Iterator
 from itertools import count
@@ -14,14 +14,14 @@ from headrace.video.packet_table import orientation_of
 
 
 def linear_frames(path: Path, shape: FrameFormat | None = None) -> list[NDArray[np.uint8]]:
-    """Return every frame in presentation order; packets that fail to decode are passed over."""
+    """Return every frame in presentation order; packets that fail to decode are skipped."""
     return [frame for [frame] in _converted(path, lambda _: [shape or FrameFormat()])]
 
 
 def linear_in_two(
     path: Path, shape: FrameFormat, whole: Container[int]
 ) -> tuple[list[NDArray[np.uint8]], dict[int, NDArray[np.uint8]]]:
-    """Return every frame in `shape`, and those numbered in `whole` at full size, by one pass."""
+    """Return every frame in `shape`, and the frames in `whole` at full size, by one decode."""
     pairs = list(_converted(path, lambda number: [shape, *[FrameFormat()] * (number in whole)]))
     return [frame for frame, *_ in pairs], {
         k: full[0] for k, (_, *full) in enumerate(pairs) if full
@@ -31,7 +31,7 @@ def linear_in_two(
 def _converted(
     path: Path, shapes_of: Callable[[int], list[FrameFormat]]
 ) -> Iterator[list[NDArray[np.uint8]]]:
-    """Yield each frame in the shapes asked for by its number."""
+    """Yield each frame in the formats that `shapes_of` returns for its index."""
     numbers, converters = count(), dict[FrameFormat, ArrayConverter]()
     with av.open(str(path)) as container:
         stream = container.streams.best("video")

@@ -1,11 +1,11 @@
-"""Frames made without a codec: of noise or waves, with the colours that are asked for."""
+"""Frames created without a codec: noise or waves, with given color tags."""
 
 import numpy as np
 from av.video.frame import VideoFrame
 from av.video.reformatter import ColorRange, VideoReformatter
 
 SEMIPLANAR = {"yuv420p": "nv12", "yuvj420p": "nv12", "yuv420p10le": "p010le"}
-"""Pixel formats of decoders on the CPU, and how GPUs hold the same."""
+"""Pixel format of CPU decoders -> of GPUs, with equal values."""
 
 
 def made_frame(size, pixel_format="yuv420p", matrix=1, *, is_full=False, is_noise=False):
@@ -27,8 +27,8 @@ def made_frame(size, pixel_format="yuv420p", matrix=1, *, is_full=False, is_nois
 
 
 def semiplanar(frame: VideoFrame) -> VideoFrame:
-    """Return a planar frame as GPUs hold it: the same numbers, those of colour interleaved."""
+    """Return a planar frame as stored on GPUs: the same values, with interleaved chroma."""
     stored = VideoReformatter().reformat(frame, format=SEMIPLANAR[frame.format.name])
-    # reformat names another matrix of the same numbers.
+    # reformat sets another code of an equal matrix.
     stored.colorspace, stored.color_range = frame.colorspace, frame.color_range
     return stored

@@ -1,4 +1,4 @@
-"""A folder of proxies for tests: unlike originals, two of one shape, in each codec."""
+"""Folders of proxies for tests: of different originals, two of equal size, in each codec."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +18,7 @@ CLIPS = {
 
 
 def write_originals(folder: Path) -> list[Path]:
-    """Write three videos: a and b have the same shape."""
+    """Write three videos; a and b have equal sizes."""
     folder.mkdir(parents=True, exist_ok=True)
     return [write_clip(folder / name, clip) for name, clip in CLIPS.items()]
 
@@ -31,8 +31,8 @@ def made_proxies(videos: list[Path], out: Path, store: Path, **given) -> Proxies
 
 
 def random_jobs(frames: int, count: int = 12) -> list[tuple[int, ...]]:
-    """Return what jobs of a video may want: one frame, several, all."""
+    """Return wanted frames of random jobs: of one frame, several, or all."""
     draws = np.random.default_rng(7)
-    counts = draws.integers(1, 9, count)
-    jobs = [sorted(draws.choice(frames, each, replace=False).tolist()) for each in counts]
+    sizes = draws.integers(1, 9, count)
+    jobs = [sorted(draws.choice(frames, size, replace=False).tolist()) for size in sizes]
     return [*map(tuple, jobs), tuple(range(frames)), (frames - 1,), (0,)]

@@ -1,7 +1,7 @@
-"""PyNvVideoCodec where there is no GPU: what we read of it, played by FFmpeg on the CPU.
+"""Fake PyNvVideoCodec without a GPU, by FFmpeg on the CPU.
 
-It is our reading of version 2.2.4, of its signatures, docstrings and source. No GPU has confirmed
-it: whoever has one learns from `pytest -k gpu` whether the library does as it is played here.
+It follows our reading of version 2.2.4: its signatures, docstrings and source. No GPU has confirmed
+it: on a GPU, `pytest -k gpu` shows whether the library behaves like this fake.
 """
 
 import ctypes
@@ -22,15 +22,15 @@ from headrace.video.content_digest import rows_of
 
 
 class PyNvVCException(Exception):  # noqa: N818
-    """The library's own, which is no RuntimeError."""
+    """The library's own exception, which is not a RuntimeError."""
 
 
 class PyNvVCExceptionUnsupported(Exception):  # noqa: N818
-    """What the GPU does not decode; no kind of the other."""
+    """The library's exception for unsupported video; not a subclass of the other."""
 
 
 class PacketData:
-    """A packet: the address of its bytes, their number, and a time that its frame gets too."""
+    """A packet: address and number of its bytes, and its time, which its frame gets."""
 
     def __init__(self) -> None:
         self.bsl_data = self.bsl = self.pts = self.decode_flag = 0
@@ -47,7 +47,7 @@ class DecodedFrame:
         return self._pts
 
     def __dlpack__(self, stream: object = 0) -> object:
-        """Export it, where it lies."""
+        """Export the picture without a copy."""
         return self._picture.__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -55,7 +55,7 @@ class DecodedFrame:
 
 
 class PyNvDecoder:
-    """Takes one picture with start codes at a time, and gives it when the next one comes."""
+    """Decodes one picture with start codes at a time; returns it with the next packet."""
 
     def __init__(self, codec: str) -> None:
         self._codec_name = codec
@@ -64,8 +64,8 @@ class PyNvDecoder:
         self._memory: list[np.ndarray] = []
 
     def Decode(self, packet: PacketData) -> list[DecodedFrame]:  # noqa: N802
-        """Return what came out; it lies where the next call writes."""
-        came = self._late
+        """Return the output frames, which the next call overwrites."""
+        output = self._late
         if packet.bsl:
             given = av.Packet(ctypes.string_at(packet.bsl_data, packet.bsl))
             assert bytes(given)[:3] in (b"\0\0\0", b"\0\0\1"), "no start code"
@@ -75,29 +75,29 @@ class PyNvDecoder:
             except av.error.FFmpegError:
                 self._late = []
         else:
-            came = came + self._codec.decode(None)
+            output = output + self._codec.decode(None)
             self._late, self._codec = [], self._new()
-        return [self._frame(place, frame) for place, frame in enumerate(came)]
+        return [self._frame(slot, frame) for slot, frame in enumerate(output)]
 
     def _new(self) -> av.CodecContext:
         codec = av.CodecContext.create(self._codec_name, "r")
         codec.thread_count, codec.copy_opaque = 1, True
         return codec
 
-    def _frame(self, place: int, frame: av.VideoFrame) -> DecodedFrame:
+    def _frame(self, slot: int, frame: av.VideoFrame) -> DecodedFrame:
         bits = frame.format.components[0].bits
         stored = VideoReformatter().reformat(frame, format="nv12" if bits == 8 else "p010le")
         kind = np.uint8 if bits == 8 else np.uint16
         width = stored.width * kind().itemsize
         rows = np.concatenate([rows_of(plane, width) for plane in stored.planes]).view(kind)
-        if place == len(self._memory):
+        if slot == len(self._memory):
             self._memory.append(np.empty_like(rows))
-        self._memory[place][:] = rows
-        return DecodedFrame(self._memory[place], frame.opaque[0])
+        self._memory[slot][:] = rows
+        return DecodedFrame(self._memory[slot], frame.opaque[0])
 
 
 class PlayedStream:
-    """Where there is no CUDA: all is done at once."""
+    """Fake CUDA stream: all work is done at once."""
 
     handle = 7
 
@@ -110,7 +110,7 @@ class PlayedStream:
         yield
 
     def copy(self, picture, *, stays):
-        """Return it in memory of its own."""
+        """Return a copy."""
         return picture.clone()
 
     def wait(self) -> None:
@@ -118,7 +118,7 @@ class PlayedStream:
 
 
 def library(decoder: type[PyNvDecoder] = PyNvDecoder) -> tuple[ModuleType, list[dict]]:
-    """Return the library, and how each decoder of it is made from now."""
+    """Return the fake library, and the list of arguments of its decoders."""
     made: list[dict] = []
 
     def create(**how) -> PyNvDecoder:
@@ -138,7 +138,7 @@ def library(decoder: type[PyNvDecoder] = PyNvDecoder) -> tuple[ModuleType, list[
 
 
 def plays(monkeypatch: pytest.MonkeyPatch, decoder: type[PyNvDecoder] = PyNvDecoder) -> list[dict]:
-    """Have the library, a GPU and its driver; return how each decoder is made from now."""
+    """Fake the library, a GPU and its driver; return the list of arguments of decoders."""
     module, made = library(decoder)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
@@ -147,5 +147,5 @@ def plays(monkeypatch: pytest.MonkeyPatch, decoder: type[PyNvDecoder] = PyNvDeco
     for each in (by_pynvvideocodec, gpu_frames):
         monkeypatch.setattr(each, "IDLE_CODECS", resting)
     monkeypatch.setattr(nvdec, "torch_cuda_context", nullcontext)
-    monkeypatch.setattr(nvdec, "_DRIVER_LIBRARY", None)  # any library that is there
+    monkeypatch.setattr(nvdec, "_DRIVER_LIBRARY", None)  # any existing library
     return made

@@ -1,4 +1,4 @@
-"""Jobs go where they are done soonest, frames are those of the CPU, and what was done is told."""
+"""Jobs go to the device that finishes them first; frames equal the CPU's; totals are counted."""
 
 import random
 import threading
@@ -38,7 +38,7 @@ def choosing(monkeypatch):
 
 
 def do(choosing, seconds, codec="h264", devices=BOTH, frames=3):
-    """Do a job of ten million pixels that takes `seconds[way]`; return its way."""
+    """Run a job of ten million pixels that takes `seconds[device]`; return its device."""
     sent = choosing.schedule(codec, 10.0, devices)
     end(choosing, sent, seconds[sent.device], frames)
     return sent.device
@@ -51,20 +51,20 @@ def end(choosing, sent, seconds, frames=3):
 
 
 @pytest.mark.parametrize(("seconds", "better"), [({CPU: 1, GPU: 3}, CPU), ({CPU: 3, GPU: 1}, GPU)])
-def test_where_jobs_are_faster_they_go_whatever_was_estimated_before(choosing, seconds, better):
+def test_jobs_go_to_the_faster_device_once_measured(choosing, seconds, better):
     went = [do(choosing, seconds) for _ in range(30)]
     assert set(went) == {CPU, GPU}, "both are tried"
     assert went[6:] == [better] * 24
 
 
-def test_a_rate_that_changes_is_found_out(choosing):
+def test_a_changed_rate_is_detected(choosing):
     for _ in range(10):
         do(choosing, {CPU: 1, GPU: 3})
     went = [do(choosing, {CPU: 1, GPU: 0.1}) for _ in range(3 * TRY_AGAIN)]
     assert went[-TRY_AGAIN:].count(CPU) <= 1, "which is tried now and then"
 
 
-def test_what_starting_cuda_takes_is_not_taken_for_its_rate(choosing):
+def test_the_start_of_cuda_does_not_count_as_its_rate(choosing):
     seconds = iter([5.0, *[0.1] * 40])
     went = []
     for _ in range(30):
@@ -74,19 +74,19 @@ def test_what_starting_cuda_takes_is_not_taken_for_its_rate(choosing):
     assert went[6:] == [GPU] * 24
 
 
-def test_while_a_way_is_busy_the_next_job_goes_where_it_is_done_sooner(choosing):
+def test_a_job_goes_to_the_device_that_finishes_it_sooner(choosing):
     for _ in range(10):
         do(choosing, {CPU: 2.5, GPU: 1})
     sent = [choosing.schedule("h264", 10.0, BOTH) for _ in range(2 * GPU_DECODERS + 6)]
     assert [each.device for each in sent[:GPU_DECODERS]] == [GPU] * GPU_DECODERS
     devices = [each.device for each in sent]
-    # In the 2.5 s of a core the GPU does two jobs in each of its places, and then both take turns.
+    # In the 2.5 s of a core, each decoder of the GPU runs two jobs; then both devices alternate.
     assert devices[: 2 * GPU_DECODERS + 2] == [GPU] * 2 * GPU_DECODERS + [CPU] * 2
     for each in sent:
         end(choosing, each, 1.0)
 
 
-def test_of_jobs_that_read_on_what_is_left_of_them_counts(choosing):
+def test_the_remaining_time_of_running_jobs_counts(choosing):
     for _ in range(10):
         do(choosing, {CPU: 2.5, GPU: 1})
     on_cpu = [choosing.schedule("h264", 10.0, (CPU,)) for _ in range(2)]
@@ -98,14 +98,14 @@ def test_of_jobs_that_read_on_what_is_left_of_them_counts(choosing):
     assert choosing.schedule("h264", 10.0, BOTH).device == CPU
 
 
-def test_a_way_is_tried_by_one_job_at_a_time(choosing):
+def test_a_device_is_tried_by_one_job_at_a_time(choosing):
     sent = [choosing.schedule("hevc", 10.0, BOTH) for _ in range(2)]
     assert {each.device for each in sent} == {CPU, GPU}
     for each in sent:
         end(choosing, each, 1.0)
 
 
-def test_who_reads_one_file_tries_nothing(monkeypatch):
+def test_a_single_reader_does_not_explore(monkeypatch):
     monkeypatch.setattr(device_scheduler, "cpu_only_reason", lambda _: None)
     found = DeviceScheduler(cores=1, explores=False)
     assert found.gpu == GPU
@@ -113,23 +113,25 @@ def test_who_reads_one_file_tries_nothing(monkeypatch):
     assert found.schedule("h264", 10_000.0, BOTH).device == GPU
 
 
-def test_a_way_that_is_not_named_is_never_taken(choosing):
+def test_only_the_given_devices_are_used(choosing):
     assert {do(choosing, {CPU: 9, GPU: 0.1}, devices=(CPU,)) for _ in range(200)} == {CPU}
 
 
-def test_jobs_frames_and_seconds_are_told_by_way(choosing):
+def test_totals_are_per_device(choosing):
     for _ in range(20):
         do(choosing, {CPU: 2, GPU: 1})
-    told = choosing.decoded_by
-    assert sum(each.jobs for each in told.devices.values()) == 20
+    summary = choosing.decoded_by
+    assert sum(each.jobs for each in summary.devices.values()) == 20
     for way, seconds in ((CPU, 2), (GPU, 1)):
-        jobs = told.devices[way].jobs
+        jobs = summary.devices[way].jobs
         assert jobs
-        assert told.devices[way] == DeviceTotals(jobs=jobs, frames=3 * jobs, seconds=seconds * jobs)
-    assert (told.no_gpu, told.on_cpu) == (None, {})
+        assert summary.devices[way] == DeviceTotals(
+            jobs=jobs, frames=3 * jobs, seconds=seconds * jobs
+        )
+    assert (summary.no_gpu, summary.on_cpu) == (None, {})
 
 
-def test_threads_lose_no_count(choosing):
+def test_totals_are_thread_safe(choosing):
     def some(_):
         for _ in range(200):
             sent = choosing.schedule("h264", 1.0, BOTH)
@@ -138,11 +140,11 @@ def test_threads_lose_no_count(choosing):
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(some, range(8)))
-    told = choosing.decoded_by.devices.values()
-    assert sum(each.jobs for each in told) == sum(each.frames for each in told) == 1600
+    summary = choosing.decoded_by.devices.values()
+    assert sum(each.jobs for each in summary) == sum(each.frames for each in summary) == 1600
 
 
-def test_no_more_jobs_are_done_at_once_than_there_are_cores():
+def test_jobs_at_a_time_are_limited_by_cores():
     found, most, now = DeviceScheduler(cores=2), [0], []
     lock = threading.Lock()
 
@@ -161,17 +163,17 @@ def test_no_more_jobs_are_done_at_once_than_there_are_cores():
     assert 1 <= most[0] <= 2
 
 
-def test_a_gpu_that_fails_on_the_first_files_is_given_up(choosing):
+def test_a_gpu_that_fails_on_the_first_files_is_not_used(choosing):
     for name in ("a", "a", "b"):
         choosing.mark_failed(name, BackendError("no libnvcuvid; leave gpu out"))
         assert choosing.gpu == GPU
     choosing.mark_failed("c", BackendError("no libnvcuvid; leave gpu out"))
     assert choosing.gpu is None
-    said = "cuda:0 failed on the first 3 files, the last with: no libnvcuvid"
-    assert choosing.decoded_by.no_gpu == said
+    reason = "cuda:0 failed on the first 3 files, the last with: no libnvcuvid"
+    assert choosing.decoded_by.no_gpu == reason
 
 
-def test_a_gpu_that_decodes_is_not_given_up_for_files_that_it_fails_on(choosing):
+def test_a_working_gpu_stays_in_use_after_failures(choosing):
     end(choosing, choosing.schedule("h264", 1.0, (GPU,)), 1.0)
     for name in "abcdef":
         choosing.mark_failed(name, "out of memory")
@@ -180,7 +182,7 @@ def test_a_gpu_that_decodes_is_not_given_up_for_files_that_it_fails_on(choosing)
 
 
 @needs_no_gpu
-def test_without_a_gpu_all_goes_to_the_cpu_and_it_is_said_once_why():
+def test_without_a_gpu_all_jobs_use_the_cpu_with_one_reason():
     found = DeviceScheduler(cores=3)
     assert (found.gpu, found.threads, found.num_devices) == (None, 3, 1)
     assert not found.may_use_gpu("a.mp4")
@@ -198,7 +200,7 @@ def test_without_a_gpu_all_goes_to_the_cpu_and_it_is_said_once_why():
     ],
     ids=["fork", "ffmpeg"],
 )
-def test_what_cannot_use_cuda_does_not_try_and_says_why(monkeypatch, place, name, value, why):
+def test_missing_cuda_is_explained_without_starting_it(monkeypatch, place, name, value, why):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(place, name, value)
     assert why in (cpu_only_reason(0) or "")
@@ -214,21 +216,21 @@ FEW = DecodeJob((0, 1, 2, 3, 7), goes_on=False)
 
 
 class Sends(DeviceScheduler):
-    """Sends each job to the GPU, as long as it can be."""
+    """Sends each job to the GPU, if it is usable."""
 
     def schedule(self, codec, megapixels, devices):
         return super().schedule(codec, megapixels, devices[-1:])
 
 
 def is_right(index, job, found):
-    """Whether each frame of the job came once, in order, and is the CPU's."""
+    """Return whether each frame of the job was delivered once, in order, equal to the CPU's."""
     frames = frames_of(index, SHAPE, wanted=job.wanted)
     assert [number for number, _ in found] == [*job.wanted]
     return all(np.array_equal(a, b) for (_, a), b in zip(found, frames, strict=True))
 
 
 @pytest.mark.parametrize("where", ["doubled", "on the gpu"])
-def test_jobs_go_both_ways_and_frames_are_the_same(index, monkeypatch, where):
+def test_frames_are_equal_on_both_devices(index, monkeypatch, where):
     stands_in(monkeypatch) if where == "doubled" else want_backend_of_gpu("pyav")
     scheduler, chance = DeviceScheduler(cores=1), random.Random(5)
     with closing(open_decoder(index, SHAPE, AUTO, scheduler=scheduler)) as decoder:
@@ -240,14 +242,14 @@ def test_jobs_go_both_ways_and_frames_are_the_same(index, monkeypatch, where):
             delivered += 4
             decoder.rest()
         assert decoder.counters.frames_delivered == delivered
-    told = scheduler.decoded_by
-    assert all(each.jobs for each in told.devices.values()), str(told)
-    assert sum(each.jobs for each in told.devices.values()) == 12
-    assert sum(each.frames for each in told.devices.values()) == delivered
-    assert (told.no_gpu, told.on_cpu) == (None, {})
+    summary = scheduler.decoded_by
+    assert all(each.jobs for each in summary.devices.values()), str(summary)
+    assert sum(each.jobs for each in summary.devices.values()) == 12
+    assert sum(each.frames for each in summary.devices.values()) == delivered
+    assert (summary.no_gpu, summary.on_cpu) == (None, {})
 
 
-def test_jobs_that_read_on_stay_where_the_first_went(index, monkeypatch):
+def test_continuing_jobs_stay_on_their_device(index, monkeypatch):
     stands_in(monkeypatch)
     scheduler = DeviceScheduler(cores=1)
     with closing(open_decoder(index, SHAPE, AUTO, scheduler=scheduler)) as decoder:
@@ -259,7 +261,7 @@ def test_jobs_that_read_on_stay_where_the_first_went(index, monkeypatch):
 
 @pytest.mark.parametrize("into", ["memory of each", "an array", "a list", "a stack"])
 @pytest.mark.parametrize("double", [Fails, PassesOver])
-def test_what_the_gpu_does_not_do_the_cpu_does_and_nothing_twice(index, monkeypatch, double, into):
+def test_the_cpu_finishes_a_failed_gpu_job_without_repeats(index, monkeypatch, double, into):
     stands_in(monkeypatch, double)
     scheduler = Sends()
     memory = np.empty((len(FEW.wanted), 32, 48, 3), np.uint8)
@@ -272,15 +274,15 @@ def test_what_the_gpu_does_not_do_the_cpu_does_and_nothing_twice(index, monkeypa
         assert decoder.concealed == frozenset()
         decoder.rest()
         assert is_right(index, FEW, list(decoder.run(FEW)))
-    told = scheduler.decoded_by
+    summary = scheduler.decoded_by
     came = 2 if double is Fails else 3
-    found = {way: (each.jobs, each.frames) for way, each in told.devices.items()}
+    found = {way: (each.jobs, each.frames) for way, each in summary.devices.items()}
     assert found == {CPU: (2, 10 - came), GPU: (0, came)}
-    assert f"gave no frame {came}" in told.on_cpu[str(index.source)]
-    assert "leave gpu out" not in str(told)
+    assert f"returned no frame {came}" in summary.on_cpu[str(index.source)]
+    assert "leave gpu out" not in str(summary)
 
 
-def test_a_gpu_that_fails_on_a_file_is_not_opened_for_it_again(index, monkeypatch):
+def test_a_file_that_failed_on_the_gpu_stays_on_the_cpu(index, monkeypatch):
     made = stands_in(monkeypatch, Fails)
     scheduler = Sends()
     for _ in range(3):
@@ -289,23 +291,23 @@ def test_a_gpu_that_fails_on_a_file_is_not_opened_for_it_again(index, monkeypatc
     assert [each.gpu for each in made].count(0) == 1
 
 
-def test_a_file_that_the_gpu_does_not_decode_goes_to_the_cpu_with_the_reason(scanned, monkeypatch):
+def test_an_unsupported_file_goes_to_the_cpu_with_the_reason(scanned, monkeypatch):
     index = scanned("odd_size_444")
     made = stands_in(monkeypatch)
     scheduler = Sends()
     with closing(open_decoder(index, SHAPE, AUTO, scheduler=scheduler)) as decoder:
         assert is_right(index, FEW, list(decoder.run(FEW)))
     assert 0 not in [each.gpu for each in made]
-    told = scheduler.decoded_by
+    summary = scheduler.decoded_by
     name = str(index.source)
-    assert "h264 in yuv444p" in told.on_cpu[name]
-    assert f"1 of the files by the CPU alone, as {name}: GPU 0" in str(told)
-    assert "leave gpu out" not in str(told)
+    assert "h264 in yuv444p" in summary.on_cpu[name]
+    assert f"1 of the files by the CPU alone, as {name}: GPU 0" in str(summary)
+    assert "leave gpu out" not in str(summary)
     assert [scheduler.may_use_gpu(each) for each in (name, "b.mp4")] == [False, True]
-    assert told.devices[GPU] == DeviceTotals()
+    assert summary.devices[GPU] == DeviceTotals()
 
 
-def test_a_damaged_file_is_not_the_fault_of_the_gpu(written, tmp_path, monkeypatch):
+def test_damage_does_not_count_as_a_gpu_failure(written, tmp_path, monkeypatch):
     bad = reported_damage(written(SynthClip(b_frames=2)), tmp_path)
     stands_in(monkeypatch)
     everything = DecodeJob(tuple(range(48)))
@@ -323,7 +325,7 @@ def test_a_damaged_file_is_not_the_fault_of_the_gpu(written, tmp_path, monkeypat
     assert scheduler.decoded_by.on_cpu == {}
 
 
-def test_who_leaves_early_leaves_nothing_under_way(index, monkeypatch):
+def test_leaving_early_finishes_the_scheduled_job(index, monkeypatch):
     stands_in(monkeypatch)
     scheduler = Sends()
     with closing(open_decoder(index, SHAPE, AUTO, scheduler=scheduler)) as decoder:
@@ -336,7 +338,7 @@ def test_who_leaves_early_leaves_nothing_under_way(index, monkeypatch):
 
 
 @needs_no_gpu
-def test_without_a_gpu_all_that_decodes_does_so_on_the_cpu(index):
+def test_without_a_gpu_everything_decodes_on_the_cpu(index):
     path = index.source.path
     expected = headrace.read_clip(path, num_frames=4, stride=1)
     assert np.array_equal(headrace.read_clip(path, num_frames=4, stride=1, decoding=AUTO), expected)
@@ -348,7 +350,7 @@ def test_without_a_gpu_all_that_decodes_does_so_on_the_cpu(index):
     assert {str(frame.device) for frame in frames_of(index, SHAPE, kept)} == {"cpu"}
 
 
-def test_a_job_counts_from_its_keyframe_on_and_one_that_reads_on_to_the_end(index):
+def test_a_job_counts_from_its_keyframe_to_its_end(index):
     class Notes(DeviceScheduler):
         asked = ()
 
@@ -366,7 +368,7 @@ def test_a_job_counts_from_its_keyframe_on_and_one_that_reads_on_to_the_end(inde
     assert scheduler.asked == tuple(("h264", each * pixels) for each in frames)
 
 
-def test_tensors_are_made_in_one_place_whoever_decodes(index, monkeypatch):
+def test_all_tensors_are_on_one_device(index, monkeypatch):
     stands_in(monkeypatch)
     kept, auto = (DecoderConfig(device=each, keeps_on_device=True) for each in ("cpu", "auto"))
     scheduler = DeviceScheduler(cores=1)

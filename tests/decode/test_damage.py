@@ -1,4 +1,4 @@
-"""Damage: what is delivered is right, what is not is named, or concealed where it is asked for."""
+"""Damage: delivered frames are right; others are listed, or concealed on request."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -36,7 +36,7 @@ PLACES = {"keyframe": [24], "after a keyframe": [25], "middle": [17, 18], "start
 
 @pytest.fixture(scope="module", params=[(c, p) for c in CLIPS for p in PLACES], ids=str)
 def damaged(request, written, tmp_path_factory) -> tuple[Path, Path]:
-    """Return (the clip before, the clip with some packets damaged)."""
+    """(undamaged clip, clip with damaged packets)."""
     codec, place = request.param
     good = written(CLIPS[codec])
     bad = tmp_path_factory.mktemp("damaged") / f"bad{good.suffix}"
@@ -44,24 +44,24 @@ def damaged(request, written, tmp_path_factory) -> tuple[Path, Path]:
 
 
 def test_frames_far_from_damage_equal_those_of_the_undamaged_clip(damaged):
-    """Up to the damage and from the next keyframe on, nothing is lost and nothing changed."""
+    """Before the damage and from the next keyframe on, no frame is lost or changed."""
     good, bad = damaged
     index, expected = StreamIndex.scan(good), linear_frames(good)
     with closing(PyavDecoder(StreamIndex.scan(bad, count_by="packets"))) as decoder:
         got, missing = run(decoder, range(len(index)))
         again, missing_again = run(decoder, range(len(index)))
     assert sorted([*got, *missing]) == list(range(len(index)))
-    assert sorted(got) == list(got), "frames come out of order"
+    assert sorted(got) == list(got), "frames are out of order"
     assert (set(again), missing_again) == (set(got), missing)
     assert len(missing) <= 2 * 12 + 3
     changed = [n for n, frame in got.items() if not np.array_equal(frame, expected[n])]
-    assert len(changed) <= 12, "damage that no decoder can see stays inside its GOP"
+    assert len(changed) <= 12, "damage that no decoder can detect stays inside its GOP"
 
 
-def test_a_frame_comes_out_of_every_job_or_of_none(damaged):
-    """Alone, with its neighbours, with its GOP; whether or not the job is read on from.
+def test_a_frame_is_delivered_by_every_job_or_by_none(damaged):
+    """Alone, with neighbours, with its GOP; with and without a following job.
 
-    In the GOPs next to the damage, and in its own.
+    In the damaged GOP and its neighbours.
     """
     good, bad = damaged
     index, packets = StreamIndex.scan(bad), zip(read_packets(good), read_packets(bad), strict=True)
@@ -78,16 +78,16 @@ def test_a_frame_comes_out_of_every_job_or_of_none(damaged):
 
 
 UNSEEN = [[17, 18], [24], [25], [36]]
-"""Packets whose damage FFmpeg's HEVC decoder may leave without a word."""
+"""Packets whose damage FFmpeg's HEVC decoder may not report."""
 
 
 @pytest.mark.parametrize("ordinals", [*([n] for n in (0, 1, 4, 7, 11, 13, 30)), *UNSEEN], ids=str)
 @pytest.mark.parametrize("codec", CLIPS)
-def test_the_same_frames_come_whatever_the_jobs_are(codec, ordinals, written, tmp_path):
-    """Across GOPs, in one job or many that read on, from the beginning or later.
+def test_jobs_do_not_change_the_delivered_frames(codec, ordinals, written, tmp_path):
+    """Across GOPs, in one job or in several continuing ones, from the start or later.
 
-    HEVC's may end a damaged picture early, and what is left of it is what lay in memory: there it
-    takes an index that was made by decoding.
+    The HEVC decoder may end a damaged picture early and leave old memory in the rest: this needs an
+    index built by decoding.
     """
     good = written(replace(CLIPS[codec], num_frames=37))
     bad = damage.damage_packets(good, tmp_path / f"bad{good.suffix}", ordinals=ordinals)
@@ -103,8 +103,8 @@ def test_the_same_frames_come_whatever_the_jobs_are(codec, ordinals, written, tm
         assert all(np.array_equal(frame, whole[n]) for n, frame in got.items())
 
 
-def test_damage_is_seen_wherever_decoding_begins(written, tmp_path):
-    """FFmpeg guesses faults of MPEG-4 encoders from what it decoded, and then forgives more."""
+def test_damage_is_detected_from_any_start(written, tmp_path):
+    """FFmpeg guesses bugs of MPEG-4 encoders from decoded frames, and then tolerates more."""
     clip = SynthClip(codec="mpeg4", num_frames=9, size=(64, 96), gop=5, b_frames=2)
     bad = damage.damage_packets(written(clip), tmp_path / "bad.mp4", ordinals=[5])
     for first in (0, 4):
@@ -129,8 +129,8 @@ def test_a_damaged_frame_is_named_with_source_and_time(written, tmp_path):
 
 
 @pytest.mark.parametrize(("change", "is_gone"), [("damage_packets", 0), ("drop_packets", 1)])
-def test_damage_of_a_frame_nothing_refers_to_costs_it_alone(written, tmp_path, change, is_gone):
-    """Packets that are gone are frames that do not exist."""
+def test_damage_of_a_disposable_frame_loses_only_that_frame(written, tmp_path, change, is_gone):
+    """Frames of missing packets do not exist."""
     good = written(SynthClip(b_frames=2))
     index = StreamIndex.scan(good)
     victim = int(np.flatnonzero(index.is_disposable)[10])
@@ -144,7 +144,7 @@ def test_damage_of_a_frame_nothing_refers_to_costs_it_alone(written, tmp_path, c
     assert all(np.array_equal(frame, expected[n]) for n, frame in got.items())
 
 
-def test_a_truncated_file_delivers_what_is_whole(written, tmp_path):
+def test_a_truncated_file_delivers_its_complete_frames(written, tmp_path):
     good = written(SynthClip(b_frames=2))
     cut = damage.truncate(good, tmp_path / "cut.mp4", keep_fraction=0.6)
     whole, index = StreamIndex.scan(good), StreamIndex.scan(cut)
@@ -152,13 +152,13 @@ def test_a_truncated_file_delivers_what_is_whole(written, tmp_path):
     got, missing, _ = decoded(index)
     assert len(got) > 10
     assert len(missing) <= 4
-    # Frames are told apart by time: where the file ends, some before the last are gone.
+    # Frames are matched by time: at the end of the file, some before the last are missing.
     same = {n: whole.index_at(int(index.pts[n])) for n in got}
     assert all(np.array_equal(frame, expected[same[n]]) for n, frame in got.items())
 
 
 @pytest.mark.parametrize("refused", [(0,), (5, 20), (47,)])
-def test_frames_that_cannot_be_converted_are_named_and_others_come(refused, scanned, monkeypatch):
+def test_unconvertible_frames_are_listed_and_others_delivered(refused, scanned, monkeypatch):
     index = scanned(CLIPS["h264"])
     wanted = [0, 3, 5, 20, 21, 47]
     convert = ArrayConverter.convert
@@ -178,8 +178,8 @@ def test_frames_that_cannot_be_converted_are_named_and_others_come(refused, scan
     assert list(got) == [each for each in wanted if each not in refused]
 
 
-def test_threads_that_meet_the_same_damage_name_it_alike(written, tmp_path):
-    """What one finds out while another is under way is no surprise to that one."""
+def test_threads_report_the_same_damage(written, tmp_path):
+    """A thread accepts damage that another thread finds meanwhile."""
     good = written(CLIPS["h264_open_gop"])
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[13, 15, 30])
     index = StreamIndex.scan(bad, count_by="packets")
@@ -202,17 +202,17 @@ def bad(request, written, tmp_path_factory):
     return reported_damage(written(CLIPS[request.param]), tmp_path_factory.mktemp("bad"))
 
 
-def test_what_ffmpeg_gives_there_comes_bit_for_bit(bad):
+def test_concealed_frames_equal_ffmpegs(bad):
     index = StreamIndex.scan(bad)
     expected = linear_frames(bad)
     got, missing, concealed = decoded(index, conceals=True)
     assert (bool(concealed), missing) == (True, ())
     assert sorted(got) == list(range(len(index)))
-    if len(expected) == len(index):  # otherwise FFmpeg gives none for some
+    if len(expected) == len(index):  # otherwise FFmpeg outputs no frame for some
         assert [n for n in got if not np.array_equal(got[n], expected[n])] == []
 
 
-def test_the_same_frames_are_concealed_as_are_named_otherwise(bad):
+def test_concealed_frames_are_the_frames_that_raise_otherwise(bad):
     everything = range(len(StreamIndex.scan(bad)))
     with closing(PyavDecoder(StreamIndex.scan(bad))) as decoder:
         _, missing = run(decoder, everything)
@@ -227,18 +227,18 @@ def test_the_same_frames_are_concealed_as_are_named_otherwise(bad):
         assert decoder.concealed == frozenset()
 
 
-def test_a_frame_that_never_comes_shows_the_one_before(written, tmp_path):
+def test_a_frame_without_output_repeats_the_one_before(written, tmp_path):
     index = with_junk(written(CLIPS["vp9"]), tmp_path, at=30)
     got, _, concealed = decoded(index, (29, 30), conceals=True)
     assert concealed == {30}
     assert np.array_equal(got[29], got[30])
 
 
-def test_what_is_shown_when_a_seek_leads_to_other_packets_is_the_same(written, tmp_path):
+def test_concealment_is_the_same_after_a_wrong_seek(written, tmp_path):
     clip = SynthClip(codec="vp9", container="webm", num_frames=96)
     index = with_junk(written(clip), tmp_path, at=80)
     expected, _, concealed = decoded(index, (79, 80, 81), conceals=True)
-    # The packet two behind the entry is not the one that reading in order has found there.
+    # The second packet after the entry differs from the one of the linear read.
     signature = index.signature.copy()
     signature[int(index.gop_packet[index.gop_of(80)]) + 2] += 1 << 32
     with closing(PyavDecoder(replace(index, signature=signature))) as decoder:
@@ -249,7 +249,7 @@ def test_what_is_shown_when_a_seek_leads_to_other_packets_is_the_same(written, t
     assert all(np.array_equal(got[number], expected[number]) for number in expected)
 
 
-def test_clips_and_loaders_mark_what_is_concealed(bad, store):
+def test_clips_and_loaders_mark_concealed_frames(bad, store):
     clip = load_clip(bad, 0, 48, 1, on_error="conceal")
     assert clip.is_concealed.any()
     assert not clip.is_concealed[:12].any()
@@ -275,7 +275,7 @@ CASES = {
     "no other refers to it": (SynthClip(gop=12, b_frames=2, encoder_options=CAVLC), (2, 15), (11,)),
     "transport stream": (SynthClip(gop=4, container="ts", encoder_options=CAVLC), (7, 15), (3, 12)),
 }
-"""The clip, packets that are damaged, and seeds with which FFmpeg reports each of them."""
+"""Clip, damaged packets, and seeds with which FFmpeg reports all of them."""
 
 
 JOBS = {
@@ -288,8 +288,8 @@ JOBS = {
 
 @pytest.mark.parametrize("count_by", ["packets", "decode"])
 @pytest.mark.parametrize("case", CASES)
-def test_frames_behind_damage_are_those_that_were_encoded(case, count_by, written, tmp_path):
-    """Every way names the same frames, and gives the others as they are in the undamaged clip."""
+def test_frames_after_damage_equal_the_encoded_ones(case, count_by, written, tmp_path):
+    """All jobs list the same frames, and deliver the others as in the undamaged clip."""
     clip, packet_indices, seeds = CASES[case]
     good = written(replace(clip, num_frames=COUNT, size=(48, 64)))
     expected = linear_frames(good)

@@ -1,4 +1,4 @@
-"""How videos are decoded is one value; torchcodec gives the frames of our index, or says why."""
+"""Decoder configurations, and torchcodec: it returns the frames of the index, or an error."""
 
 import subprocess
 import sys
@@ -14,8 +14,7 @@ from decode.gpus import needs_gpu
 from decode.kit import frames_of
 from decode.linear import linear_frames
 from headrace import DecodeJob, FrameFormat, StreamIndex
-from headrace.decode import torchcodec_decoder as by_torchcodec
-from headrace.decode import torchcodec_decoder as torchcodec_file
+from headrace.decode import torchcodec_decoder
 from headrace.decode.capabilities import Capabilities, PixelDifference
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig, use_option_words
 from headrace.decode.open_decoder import capabilities_of, open_decoder, open_index
@@ -42,13 +41,13 @@ ON_GPU = DecoderConfig(device="cuda:0")
         ("torchcodec:cuda:3", DecoderConfig(backend="torchcodec", device="cuda:3")),
     ],
 )
-def test_a_command_line_names_it(way, decoding):
+def test_command_line_parses_it(way, decoding):
     assert DecoderConfig.parse(way) == decoding == DecoderConfig.parse(decoding.name)
     assert DecoderConfig.parse(way, keeps_on_device=True) == replace(decoding, keeps_on_device=True)
     assert DecoderConfig.on_gpu(decoding.gpu) == replace(decoding, backend="pyav")
 
 
-def test_what_a_backend_declares_is_accepted_and_the_cpu_refuses_nothing(index):
+def test_declared_formats_are_accepted_and_the_cpu_refuses_nothing(index):
     codecs, formats = ("h264",), ("yuv420p",)
     Capabilities(codecs=codecs, pixel_formats=formats, max_size=(96, 128)).check(ON_GPU, index)
     interlaced = replace(index, info=replace(index.info, is_interlaced=True))
@@ -70,9 +69,9 @@ def test_a_decoder_opens_from_a_path_or_an_index(written, store):
 
 
 @pytest.mark.parametrize("what", ["gpu", "backend"])
-def test_the_cure_is_the_option_the_cause_stays_and_other_errors_are_left_alone(what):
-    cause, said = MemoryError(), "^none; leave --decode out, or encode it$"
-    with pytest.raises(BackendError, match=said) as caught, use_option_words():
+def test_advice_becomes_the_option_and_other_errors_stay(what):
+    cause, message = MemoryError(), "^none; leave --decode out, or encode it$"
+    with pytest.raises(BackendError, match=message) as caught, use_option_words():
         raise BackendError(f"none; leave {what} out, or encode it") from cause
     assert caught.value.__cause__ is cause
     with pytest.raises(ConfigError, match="leave gpu out"), use_option_words():
@@ -83,7 +82,7 @@ ON_GPU_BY_TORCHCODEC = DecoderConfig(backend="torchcodec", device="cuda:0")
 
 
 @needs_torchcodec
-def test_each_gop_is_looked_through_once_whoever_asks(index):
+def test_each_gop_is_verified_once_per_process(index):
     with closing(open_decoder(index, None, TORCHCODEC)) as decoder:
         list(decoder.run(DecodeJob((5,))))
         assert decoder.counters.packets_read >= 12
@@ -92,11 +91,11 @@ def test_each_gop_is_looked_through_once_whoever_asks(index):
         assert decoder.counters.packets_read == 0
         list(decoder.run(DecodeJob((15,))))
         assert decoder.counters.packets_read >= 12
-    assert index.frame_status.table is None, "PyAV would hold every picture against a checksum"
+    assert index.frame_status.table is None, "PyAV would compare every frame with its digest"
 
 
 @needs_torchcodec
-def test_of_a_long_gop_no_more_is_looked_through_than_is_asked_for(scanned):
+def test_a_long_gop_is_verified_only_as_far_as_requested(scanned):
     index = scanned(SynthClip(num_frames=900, size=(32, 32), gop=900))
     assert index.num_gops == 1
     with closing(open_decoder(index, None, TORCHCODEC)) as decoder:
@@ -106,7 +105,7 @@ def test_of_a_long_gop_no_more_is_looked_through_than_is_asked_for(scanned):
 
 
 @needs_torchcodec
-def test_frames_before_a_fault_that_was_found_later_still_come(written, tmp_path):
+def test_frames_before_damage_found_later_are_delivered(written, tmp_path):
     good = written(SynthClip(num_frames=600, size=(32, 32), gop=600))
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[400])
     with closing(open_decoder(StreamIndex.scan(bad), None, TORCHCODEC)) as decoder:
@@ -120,25 +119,29 @@ def test_frames_before_a_fault_that_was_found_later_still_come(written, tmp_path
 
 
 @needs_torchcodec
-def test_another_picture_than_that_of_pyav_is_refused(index, monkeypatch):
-    right = torchcodec_file.TorchcodecFile.read_frame
+def test_a_frame_that_differs_from_pyavs_is_refused(index, monkeypatch):
+    right = torchcodec_decoder.TorchcodecFile.read_frame
     monkeypatch.setattr(
-        torchcodec_file.TorchcodecFile, "read_frame", lambda self, number: 255 - right(self, number)
+        torchcodec_decoder.TorchcodecFile,
+        "read_frame",
+        lambda self, number: 255 - right(self, number),
     )
-    with pytest.raises(BackendError, match=r"frame 5 of .* differs from .* levels apart in the"):
+    with pytest.raises(
+        BackendError, match=r"frame 5 of .* differs from .*mean difference .* levels"
+    ):
         frames_of(index, None, TORCHCODEC, [5])
     assert index.frame_status.verified == {}
 
 
 @needs_torchcodec
-def test_another_frame_than_the_one_asked_for_is_refused_by_its_time(index, monkeypatch):
+def test_a_frame_with_another_time_is_refused(index, monkeypatch):
     index.pts.setflags(write=True)
     index.pts[20:] += index.duration[0] // 2
-    with pytest.raises(BackendError, match=r"frame 20, .* returned the frame shown at .*leave b"):
+    with pytest.raises(BackendError, match=r"returned the frame at .* for frame 20 at .*leave b"):
         frames_of(index, None, TORCHCODEC, [20])
 
 
-def test_without_its_libraries_an_error_says_which(index, monkeypatch):
+def test_missing_libraries_are_named(index, monkeypatch):
     installed = SimpleNamespace(ffmpeg_major_version=None, decoders=None)
     monkeypatch.setitem(sys.modules, "torchcodec", installed)
     monkeypatch.setitem(sys.modules, "torchcodec.decoders", SimpleNamespace())
@@ -147,18 +150,18 @@ def test_without_its_libraries_an_error_says_which(index, monkeypatch):
 
 
 @needs_torchcodec
-def test_decoding_on_the_cpu_instead_of_the_gpu_is_told(index, monkeypatch):
-    file = torchcodec_file.TorchcodecFile(index, TORCHCODEC)
+def test_cpu_fallback_is_refused(index, monkeypatch):
+    file = torchcodec_decoder.TorchcodecFile(index, TORCHCODEC)
     file._needs_check = True
     monkeypatch.setattr(type(file._decoder), "cpu_fallback", "NVcuvid unavailable")
     with pytest.raises(BackendError, match=r"decodes on the CPU instead \(NVcuvid unavailable\)"):
         file.read_frame(3)
-    with closing(by_torchcodec.TorchcodecDecoder(index, None, TORCHCODEC)) as decoder:
+    with closing(torchcodec_decoder.TorchcodecDecoder(index, None, TORCHCODEC)) as decoder:
         assert decoder.concealed == frozenset()
 
 
 @needs_torchcodec
-def test_resized_pictures_of_a_real_clip_are_the_same():
+def test_resized_frames_of_a_real_clip_are_equal():
     path, shape = real_clip("pliers/shot_change.mp4"), FrameFormat(size=(224, 224))
     index, expected = StreamIndex.scan(path), linear_frames(path, shape)
     wanted = (3, 70, 140)
@@ -168,16 +171,16 @@ def test_resized_pictures_of_a_real_clip_are_the_same():
 
 @needs_torchcodec
 @needs_gpu
-def test_frames_of_the_gpu_are_those_of_the_index(index):
+def test_gpu_frames_are_the_frames_of_the_index(index):
     expected = linear_frames(index.source.path)
     for number, frame in enumerate(frames_of(index, None, ON_GPU_BY_TORCHCODEC)):
         assert read_number(frame) == number
         assert PixelDifference.between(frame, expected[number]).is_equal
 
 
-def test_pictures_are_told_apart_by_mean_and_by_far_numbers():
+def test_difference_has_mean_and_share_of_far_values():
     grey = np.full((4, 5, 3), 100, np.uint8)
-    assert PixelDifference.between(grey, grey) == PixelDifference(mean=0.0, most=0, far_share=0.0)
+    assert PixelDifference.between(grey, grey) == PixelDifference(mean=0.0, max=0, far_share=0.0)
     assert PixelDifference.between(grey + 2, grey).is_equal
     assert not PixelDifference.between(grey + 3, grey).is_equal
     edge = grey.copy()
@@ -189,7 +192,7 @@ def test_pictures_are_told_apart_by_mean_and_by_far_numbers():
 SEAM = "headrace.decode.gpu.gpu_decoding"
 
 
-def test_other_code_imports_nothing_else_of_the_folder():
+def test_other_code_imports_only_gpu_decoding():
     others = [module for module in house() if not module.path.startswith("decode/gpu/")]
     imported = {
         (module.path, name)
@@ -200,6 +203,6 @@ def test_other_code_imports_nothing_else_of_the_folder():
     assert imported == set()
 
 
-def test_it_is_imported_without_pytorch():
+def test_gpu_decoding_imports_without_pytorch():
     code = f"import sys, {SEAM}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

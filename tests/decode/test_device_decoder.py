@@ -1,4 +1,4 @@
-"""Frames that stay on the device are those that come down, as tensors, to every reader of them."""
+"""Frames kept on the device equal the copied ones, as tensors, for every reader."""
 
 import sys
 from contextlib import closing
@@ -51,14 +51,14 @@ def apart(found, expected):
         *[(kind, SHAPES["small"]) for kind in ("hevc_10_bit", "rotated_90", "bt709_full")],
     ],
 )
-def test_tensors_made_on_the_cpu_are_the_frames_that_come_as_arrays(scanned, kind, shape):
+def test_cpu_tensors_equal_the_arrays(scanned, kind, shape):
     index = scanned(kind)
     found = frames_of(index, shape, ON_CPU)
     assert {(each.dtype, each.device.type) for each in found} == {(torch.uint8, "cpu")}
     assert apart(found, linear_frames(index.source.path, shape)) <= 5
 
 
-def test_they_are_found_after_seeks_and_stacked(scanned):
+def test_tensors_are_right_after_seeks_and_stacked(scanned):
     index = scanned("h264_open_gop")
     with closing(open_device_decoder(index, decoding=ON_CPU)) as decoder:
         frames, _ = decode_stacked(decoder, [DecodeJob((41, 43)), DecodeJob((3, 4, 20))])
@@ -66,7 +66,7 @@ def test_they_are_found_after_seeks_and_stacked(scanned):
     assert [read_number(each.numpy()) for each in frames] == [41, 43, 3, 4, 20]
 
 
-def test_frames_are_written_into_a_tensor_that_is_given(scanned):
+def test_frames_are_written_into_a_given_tensor(scanned):
     index = scanned("h264")
     out = torch.zeros(2, 32, 48, 3, dtype=torch.uint8)
     with closing(open_device_decoder(index, SHAPES["small"], ON_CPU)) as decoder:
@@ -75,32 +75,32 @@ def test_frames_are_written_into_a_tensor_that_is_given(scanned):
     assert frames[9].data_ptr() == out[1].data_ptr()
 
 
-def test_damaged_frames_are_named_or_shown_as_for_arrays(written, tmp_path):
+def test_damaged_tensors_are_listed_or_concealed_like_arrays(written, tmp_path):
     bad = damage.damage_packets(
         written("h264_b_frames"), tmp_path / "bad.mp4", ordinals=[13, 15], seed=1
     )
     index = StreamIndex.scan(bad)
-    said = []
+    outcomes = []
     for opened in (open_decoder(index), open_device_decoder(index, decoding=ON_CPU)):
         with closing(opened) as decoder:
             _, missing = run(decoder, range(len(index)))
             shown, _ = run(decoder, range(len(index)), conceals=True)
             assert sorted(shown) == list(range(len(index)))
-            said.append((missing, decoder.concealed))
-    assert said[0] == said[1]
-    assert said[0][0]
+            outcomes.append((missing, decoder.concealed))
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0]
     assert headrace.load_clip(bad, 12, 8, 1, on_error="conceal", decoding=ON_CPU).is_concealed.any()
     with pytest.raises(DecodeError, match=r"bad\.mp4"):
         headrace.read_clip(bad, 12, 8, 1, decoding=ON_CPU)
 
 
-def test_frames_that_stay_are_handed_on_as_they_are(scanned):
+def test_kept_frames_are_forwarded_unchanged(scanned):
     index = scanned("h264")
     frame = read_frames(index.source.path)[0]
     assert Nvdec(ON_GPU, index, DecodeCounters()).to_deliverable(frame) is frame
 
 
-def test_one_keyframe_is_brought_down_to_be_checked_and_no_other(scanned, monkeypatch):
+def test_one_keyframe_is_copied_for_the_check(scanned, monkeypatch):
     index, brought_down = scanned("h264_b_pyramid"), []
     gpu = Nvdec(ON_GPU, index, DecodeCounters())
     monkeypatch.setattr(gpu, "to_planar", lambda frame: brought_down.append(frame) or frame)
@@ -120,8 +120,8 @@ def test_one_keyframe_is_brought_down_to_be_checked_and_no_other(scanned, monkey
 @pytest.mark.parametrize(
     "kind", ["h264", "h264_b_pyramid", "hevc", "hevc_10_bit", "vp9", "bt709_full", "rotated_90"]
 )
-def test_frames_that_stay_on_the_gpu_are_those_made_on_the_cpu(scanned, kind, shape):
-    """All are kept until the last has come: none is overwritten by a later one."""
+def test_kept_gpu_frames_equal_cpu_tensors(scanned, kind, shape):
+    """All frames are kept until the last: no frame is overwritten by a later one."""
     index = scanned(kind)
     found = frames_of(index, shape, ON_GPU)
     assert {str(each.device) for each in found} == {"cuda:0"}
@@ -129,7 +129,7 @@ def test_frames_that_stay_on_the_gpu_are_those_made_on_the_cpu(scanned, kind, sh
 
 
 @needs_gpu
-def test_frames_that_stay_on_the_gpu_are_right_on_a_stream_of_ones_own(scanned):
+def test_kept_gpu_frames_are_right_on_another_stream(scanned):
     index = scanned("h264_b_pyramid")
     expected = frames_of(index, decoding=ON_CPU)
     stream = torch.cuda.Stream()
@@ -140,7 +140,7 @@ def test_frames_that_stay_on_the_gpu_are_right_on_a_stream_of_ones_own(scanned):
 
 
 @needs_gpu
-def test_frames_of_a_gpu_that_stay_are_found_after_seeks(scanned):
+def test_kept_gpu_frames_are_right_after_seeks(scanned):
     index = scanned("hevc_open_gop")
     for wanted in ((41, 43), (3, 4, 20), (44,)):
         found = frames_of(index, decoding=ON_GPU, wanted=wanted)
@@ -148,13 +148,13 @@ def test_frames_of_a_gpu_that_stay_are_found_after_seeks(scanned):
 
 
 @needs_no_gpu
-def test_a_device_that_is_not_here_is_named():
+def test_a_missing_device_is_named():
     with pytest.raises(BackendError, match=r"\[2, 3\] on cuda:0: .* keeps_on_device"):
         device_memory((2, 3), "cuda:0")
 
 
 @needs_gpu
-def test_a_gpu_without_memory_left_is_named():
+def test_a_gpu_out_of_memory_is_named():
     with pytest.raises(BackendError, match=r"on cuda:0: .* give a smaller memory_budget"):
         device_memory((1 << 50,), "cuda:0")
 
@@ -163,7 +163,7 @@ def test_a_gpu_without_memory_left_is_named():
 @pytest.mark.parametrize(
     ("asked", "outcome"), [("1", pytest.fail.Exception), ("", pytest.skip.Exception)]
 )
-def test_a_gpu_that_is_required_is_not_skipped(monkeypatch, asked, outcome):
+def test_a_required_gpu_is_not_skipped(monkeypatch, asked, outcome):
     monkeypatch.setenv("REQUIRE_GPU", asked)
 
     @needs_gpu
@@ -180,7 +180,7 @@ def test_a_gpu_that_is_required_is_not_skipped(monkeypatch, asked, outcome):
         assert (mark.name, mark.kwargs) == ("skip", {"reason": NO_GPU})
 
 
-def test_a_backend_that_is_not_installed_is_skipped_and_named(monkeypatch):
+def test_a_missing_backend_is_skipped_by_name(monkeypatch):
     monkeypatch.setenv("REQUIRE_GPU", "1")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setitem(sys.modules, "PyNvVideoCodec", None)
@@ -217,13 +217,13 @@ def there(path):
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-def test_frames_are_those_that_the_device_decoder_leaves_there(path, there, read):
+def test_readers_return_the_device_decoders_frames(path, there, read):
     found = read(path, ON_CPU)
     assert isinstance(found, torch.Tensor)
     assert torch.equal(found, there[3:20:5])
 
 
-def test_a_reader_gives_tensors_however_it_is_asked(path, there):
+def test_every_method_of_a_reader_returns_tensors(path, there):
     with headrace.open(path, size=SIZE, decoding=ON_CPU) as video:
         assert torch.equal(video[5], there[5])
         assert torch.equal(video[-1], there[-1])
@@ -247,7 +247,7 @@ def test_a_clip_of_tensors_is_a_batch(path, there):
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("batch_size", [None, 7])
 def test_all_frames_are_read_in_batches(path, there, workers, batch_size, monkeypatch):
-    """No array is held beside them."""
+    """No array is allocated in addition."""
     monkeypatch.setattr(memory.mmap, "mmap", lambda *_, **__: pytest.fail("memory for arrays"))
     options = {"size": SIZE, "workers": workers, "batch_size": batch_size}
     batches = [*FrameReader([path], decoding=ON_CPU, **options)]
@@ -258,10 +258,10 @@ def test_all_frames_are_read_in_batches(path, there, workers, batch_size, monkey
 
 @pytest.mark.parametrize("batch_size", [None, 7])
 @pytest.mark.parametrize("on_error", ["skip", "conceal", "raise"])
-def test_damaged_frames_are_what_they_are_among_arrays(path, tmp_path, on_error, batch_size):
+def test_damaged_tensors_match_damaged_arrays(path, tmp_path, on_error, batch_size):
     bad = damage.damage_packets(path, tmp_path / "bad.mp4", ordinals=[20, 21])
     options = {"size": SIZE, "batch_size": batch_size, "on_error": on_error}
-    told, pictures = [], []
+    outcomes, pictures = [], []
     for decoding in (ON_CPU, DecoderConfig()):
         reader = FrameReader([bad], **options, decoding=decoding)
         batches, error = [], None
@@ -272,28 +272,28 @@ def test_damaged_frames_are_what_they_are_among_arrays(path, tmp_path, on_error,
         frames = torch.cat([torch.as_tensor(batch.frames) for batch in batches])
         index = np.concatenate([batch.index for batch in batches]).tolist()
         concealed = np.concatenate([batch.is_concealed for batch in batches]).tolist()
-        told.append((index, concealed, reader.losses, error))
+        outcomes.append((index, concealed, reader.losses, error))
         pictures.append(frames.int())
-    assert told[0] == told[1]
+    assert outcomes[0] == outcomes[1]
     assert (pictures[0] - pictures[1]).abs().max() <= 5
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-def test_what_only_the_cpu_makes_is_refused_at_once(written, read):
+def test_cpu_only_formats_are_refused_at_once(written, read):
     with pytest.raises(BackendError, match=r"stored as yuv444p; .* leave keeps_on_device out"):
         read(written("odd_size_444"), ON_CPU)
 
 
 @needs_no_gpu
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-def test_without_a_gpu_that_is_said_and_nothing_comes_from_the_cpu(path, read):
+def test_a_missing_gpu_is_an_error_without_cpu_fallback(path, read):
     with pytest.raises(BackendError, match=r"GPU 0 .*CUDA cannot start|allocate .* on cuda:0"):
         read(path, ON_GPU)
 
 
 @needs_gpu
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-def test_frames_of_the_gpu_that_stay_are_those_made_on_the_cpu(path, read):
+def test_kept_frames_of_readers_equal_cpu_tensors(path, read):
     found = read(path, ON_GPU)
     assert str(found.device) == "cuda:0"
     assert (found.cpu().int() - read(path, ON_CPU).int()).abs().max() <= 1

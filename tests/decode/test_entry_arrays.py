@@ -1,4 +1,4 @@
-"""Entries of indexes that were changed with care: checksums are right, and what they say is not."""
+"""Index entries with valid checksums and inconsistent content."""
 
 import io
 import json
@@ -17,7 +17,7 @@ LARGE = 2**62
 
 @pytest.fixture
 def stored(written, tmp_path):
-    """A store with the entry of a clip of two GOPs."""
+    """Store with the entry of a clip of two GOPs."""
     store = IndexStore(tmp_path / "store")
     source = Source(written(SynthClip(num_frames=24, gop=12)))
     store.load(source)
@@ -25,7 +25,7 @@ def stored(written, tmp_path):
 
 
 def rewritten(entry, change):
-    """Rewrite an entry; `change` gets the bytes of its files by name, and the parsed header."""
+    """Rewrite an entry; `change` gets its files by name and the parsed header."""
     with zipfile.ZipFile(entry) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}
     header = json.loads(bytes(np.load(io.BytesIO(members["header.npy"]))))
@@ -44,7 +44,7 @@ def as_npy(array):
 
 
 def of_array(name, edit):
-    """Change an array in place, or by what `edit` returns."""
+    """Change an array in place, or replace it by the result of `edit`."""
 
     def change(members, header):
         array = np.load(io.BytesIO(members[f"{name}.npy"]))
@@ -112,7 +112,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_an_entry_that_lies_is_made_anew(stored, change):
+def test_an_inconsistent_entry_is_rebuilt(stored, change):
     store, source = stored
     whole = store.find(source)
     rewritten(store.entry(source), change)
@@ -121,7 +121,7 @@ def test_an_entry_that_lies_is_made_anew(stored, change):
     assert np.array_equal(store.load(source).pts, whole.pts)
 
 
-def test_an_entry_with_more_bytes_by_its_table_than_in_the_file_is_made_anew(stored):
+def test_an_entry_that_lists_more_bytes_than_the_file_has_is_rebuilt(stored):
     store, source = stored
     entry = store.entry(source)
     content = bytearray(entry.read_bytes())
@@ -142,7 +142,7 @@ OF_PROXIES = {
 
 
 @pytest.mark.parametrize("change", OF_PROXIES.values(), ids=OF_PROXIES)
-def test_an_entry_of_a_proxy_that_lies_is_refused(tmp_path, change):
+def test_an_inconsistent_proxy_entry_is_refused(tmp_path, change):
     entry = tmp_path / "a.npz"
     entry.write_bytes((RECORDED / "proxies" / "videos" / "a.npz").read_bytes())
     source = Source("a.mp4")

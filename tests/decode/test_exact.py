@@ -1,4 +1,4 @@
-"""The right frame, every time: whatever the way to it, and whatever is said to be a keyframe."""
+"""Frames are exact: after any seek, and with any flags of keyframes."""
 
 import random
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ SMALL = FrameFormat(size=(32, 48), crop=Crop(top=2, left=4, height=40, width=46)
 
 @pytest.fixture(scope="module")
 def linear():
-    """Return a function: clip and shape -> its index and every frame by plain linear decode."""
+    """Function: clip and format -> index and every frame of a linear decode."""
     shapes: dict[tuple[Path, FrameFormat], tuple[StreamIndex, list]] = {}
 
     def read(path: Path, shape: FrameFormat = FULL) -> tuple[StreamIndex, list]:
@@ -50,7 +50,7 @@ def linear():
 
 
 def differing(index, expected, shape, jobs, *, goes_on=True) -> list[int]:
-    """Run jobs on one decoder; return the frames that come out wrong, missing or out of order."""
+    """Run jobs on one decoder; return the indices of wrong, missing or unordered frames."""
     wrong: list[int] = []
     with closing(PyavDecoder(index, shape)) as decoder:
         for wanted in jobs:
@@ -68,7 +68,7 @@ def scattered(index, count: int) -> list[list[int]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_synthetic_frame_equals_linear_decode_and_carries_its_number(written, linear, kind):
-    """Reached at random, in one job, and by jobs that nothing follows."""
+    """In random order, in one job, and by last jobs."""
     index, expected = linear(written(kind))
     assert [read_number(frame) for frame in expected] == list(range(KINDS[kind].num_frames))
     assert len(index) == len(expected)
@@ -87,9 +87,9 @@ def test_frames_shaped_while_converting_equal_linear_decode(written, linear, kin
 
 @pytest.mark.parametrize("path", real_clips())
 def test_every_real_frame_equals_linear_decode(path):
-    """All of them in one job, then some reached at random; and at full size, as single frames.
+    """All in one job, then some at random; and single frames at full size.
 
-    More of them where there are more GOPs to enter at: each costs a decode of half a GOP.
+    The more GOPs, the more frames: each costs a decode of half a GOP.
     """
     index, shape = StreamIndex.scan(path), FrameFormat(size=(96, 96))
     single, several = scattered(index, 4 + index.num_gops), scattered(index, 8 + 2 * index.num_gops)
@@ -102,7 +102,7 @@ def test_every_real_frame_equals_linear_decode(path):
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_sequence_of_jobs_equals_linear_decode(written, linear, data):
-    """Jobs in any order on one decoder: whether it seeks or reads on, the frames are the same."""
+    """Jobs in any order on one decoder, with and without seeks."""
     index, expected = linear(written(data.draw(st.sampled_from(sorted(KINDS)))))
     frame = st.integers(0, len(index) - 1)
     jobs = data.draw(st.lists(st.sets(frame, min_size=1, max_size=8), min_size=1, max_size=6))
@@ -110,7 +110,7 @@ def test_any_sequence_of_jobs_equals_linear_decode(written, linear, data):
 
 
 class OffByOne(PyavDecoder):
-    """Delivers the neighbour of every frame that is asked for alone."""
+    """Delivers the neighbour of every single requested frame."""
 
     def run(self, job: DecodeJob, out=None) -> Iterator[tuple[int, np.ndarray]]:
         if len(job.wanted) > 1:
@@ -121,12 +121,12 @@ class OffByOne(PyavDecoder):
             yield from ((wanted, f) for _, f in super().run(DecodeJob((other,)), out))
 
 
-def test_a_backend_that_delivers_the_neighbour_is_caught(written):
+def test_seek_check_detects_neighbouring_frames(written):
     found = check_parity(written("h264_b_frames"), num_frames=9, open_one=OffByOne)
     assert len(found.mismatches) >= found.compared - 1 > 5
 
 
-def test_frames_that_cannot_be_decoded_are_listed_apart(written, tmp_path):
+def test_undecodable_frames_are_listed_separately(written, tmp_path):
     bad = damage.damage_packets(written(SynthClip()), tmp_path / "bad.mp4", ordinals=[24])
     found = check_parity(bad, num_frames=200)
     assert found.mismatches == ()
@@ -134,7 +134,7 @@ def test_frames_that_cannot_be_decoded_are_listed_apart(written, tmp_path):
 
 
 @pytest.mark.parametrize("b_frames", [0, 2])
-def test_frames_of_a_file_whose_clock_starts_again_are_equal(b_frames, written, tmp_path):
+def test_frames_are_equal_after_a_clock_restart(b_frames, written, tmp_path):
     part = written(SynthClip(container="ts", b_frames=b_frames))
     found = check_parity(damage.concatenate([part] * 3, tmp_path / "joined.ts"), num_frames=400)
     assert (found.backend, found.frames, found.compared) == ("pyav", 144, 144)
@@ -148,7 +148,7 @@ UNMARKED = (
     *("apng", "cfhd", "cinepak", "flashsv", "flashsv2", "gif", "msrle", "msvideo1", "qtrle", "roq"),
     *("rpza", "smc", "svq1"),
 )
-"""Codecs that are not intra-only, have an encoder, and are not believed."""
+"""Codecs that are not intra-only, have an encoder, and are unverified."""
 
 
 PALETTES = SynthClip(
@@ -157,7 +157,7 @@ PALETTES = SynthClip(
 
 
 def clips(*codecs: str) -> list[SynthClip]:
-    """A clip of each codec in each of its pixel formats, in AVI if that takes it."""
+    """Return a clip of each codec in each of its pixel formats, in AVI if possible."""
     found = [
         SynthClip(
             codec=codec,
@@ -178,7 +178,7 @@ def name(clip: SynthClip) -> str:
 
 
 def decoded(path: Path, start: int, *, lies: bool) -> dict[int, tuple[int, bool]]:
-    """Return packet -> (digest, whether it says it is a keyframe) of what comes from one on."""
+    """Return packet -> (digest, keyframe flag) of the frames decoded from packet `start` on."""
     found = {}
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
@@ -193,7 +193,7 @@ def decoded(path: Path, start: int, *, lies: bool) -> dict[int, tuple[int, bool]
             try:
                 frames = context.decode(packet if packet.size else None)
             except av.error.InvalidDataError:
-                continue  # It refuses to begin here.
+                continue  # it refuses to start here
             for frame in frames:
                 is_marked = frame.key_frame and frame.pict_type == PictureType.I
                 at = frame.opaque[0] if isinstance(frame.opaque, tuple) else packet_index
@@ -203,8 +203,8 @@ def decoded(path: Path, start: int, *, lies: bool) -> dict[int, tuple[int, bool]
 
 @pytest.mark.parametrize("clip", clips(*KEYFRAME_RULES), ids=name)
 @pytest.mark.parametrize("lies", [False, True])
-def test_decoding_from_each_keyframe_that_is_believed_gives_the_frames_of_all(clip, lies, written):
-    """Whatever the container calls a keyframe: with `lies` each packet."""
+def test_decoding_from_each_trusted_keyframe_equals_linear_decode(clip, lies, written):
+    """For any keyframe flags of the container: with `lies` all packets are flagged."""
     path = written(clip)
     with av.open(str(path)) as container:
         context = container.streams.video[0].codec_context
@@ -220,17 +220,17 @@ def test_decoding_from_each_keyframe_that_is_believed_gives_the_frames_of_all(cl
         if found and (found == RandomAccess.GUARANTEED or is_marked):
             entries += 1
             assert from_here == {at: frame for at, frame in whole.items() if at >= start}
-    # FFmpeg 7 marks no keyframe of H.261, so that no entry is believed.
+    # FFmpeg 7 flags no keyframe of H.261, so no entry is trusted.
     is_blind = codec == "h261" and av.library_versions["libavcodec"] < (62,)
     assert entries >= (0 if is_blind else 2)
 
 
-def test_every_believed_codec_is_shown_wherever_there_is_an_encoder():
+def test_every_trusted_codec_with_an_encoder_is_tested():
     shown = {clip.codec for clip in clips(*KEYFRAME_RULES)}
     assert set(KEYFRAME_RULES) - shown <= {"theora"}, "theora needs the ffmpeg of the system"
 
 
-def test_a_codec_is_believed_certain_or_checked():
+def test_codecs_are_guaranteed_or_unverified():
     codecs = []
     for each in sorted(av.codecs_available):
         try:
@@ -252,7 +252,7 @@ def test_a_codec_is_believed_certain_or_checked():
 
 
 @pytest.mark.parametrize("clip", clips(*UNMARKED), ids=name)
-def test_a_frame_of_a_codec_that_is_not_believed_is_right(clip, written, tmp_path):
+def test_frames_of_untrusted_codecs_are_right(clip, written, tmp_path):
     path = written(clip)
     assert_right(path)
     if clip.container == "avi":
@@ -267,7 +267,7 @@ def assert_right(path: Path) -> None:
 
 @pytest.mark.parametrize("codec", ["msrle", "rawvideo"])
 @pytest.mark.parametrize("has_index", [True, False])
-def test_a_palette_that_changes_shows_the_right_colours(codec, has_index, written, tmp_path):
+def test_a_changing_palette_has_the_right_colors(codec, has_index, written, tmp_path):
     path = written(replace(PALETTES, codec=codec))
     if not has_index:
         path = strip_index(path, tmp_path / "stripped.avi")
@@ -275,7 +275,7 @@ def test_a_palette_that_changes_shows_the_right_colours(codec, has_index, writte
     assert (found.compared, found.mismatches, found.refused) == (48, (), ())
 
 
-def test_a_packet_that_only_the_container_calls_a_keyframe_begins_no_gop(written, tmp_path):
+def test_a_keyframe_of_the_container_only_starts_no_gop(written, tmp_path):
     whole = written(replace(PALETTES, look=Look(pixel_format="pal8")))
     stripped = strip_index(whole, tmp_path / "stripped.avi")
     with av.open(str(stripped)) as container:
@@ -284,8 +284,8 @@ def test_a_packet_that_only_the_container_calls_a_keyframe_begins_no_gop(written
     assert index.gop_start.tolist() == StreamIndex.scan(whole).gop_start.tolist() == [0, 12, 24, 36]
 
 
-def test_the_linear_read_knows_the_colours(written):
-    """What all else is held against shows one picture, whatever the palette."""
+def test_the_linear_reference_handles_palettes(written):
+    """The reference returns equal frames for any palette."""
     turned = linear_frames(written(PALETTES))
     plain = linear_frames(written(replace(PALETTES, look=Look(pixel_format="pal8"))))
     assert all(np.array_equal(*pair) for pair in zip(turned, plain, strict=True))

@@ -1,4 +1,4 @@
-"""Images whose headers lie take no memory, and are refused by their name."""
+"""Images with false headers take no memory, and are refused by name."""
 
 import io
 import resource
@@ -13,7 +13,7 @@ from headrace.errors import MediaError
 
 @pytest.fixture
 def lying(tmp_path):
-    """A PNG whose pixels take 4 GB by the length of their chunk."""
+    """PNG with a chunk of pixels that claims 4 GB."""
     file = io.BytesIO()
     Image.new("RGB", (16, 12)).save(file, "PNG")
     content = bytearray(file.getvalue())
@@ -24,13 +24,13 @@ def lying(tmp_path):
 
 
 @pytest.mark.parametrize("read", [upright_size, read_image])
-def test_a_length_that_lies_is_damage(lying, read):
+def test_false_chunk_length_is_damage(lying, read):
     def check():
         resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
         try:
             read(lying)
         except MediaError as error:
             return str(lying) in str(error)
-        return read is upright_size  # its size stands before
+        return read is upright_size  # the size is stored before
 
     assert in_a_fork(check)

@@ -1,4 +1,4 @@
-"""Indexes on disk and scans by processes: nothing is read again, nothing stale is served."""
+"""Indexes on disk and scans by workers: nothing is read again, nothing stale is returned."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from extraction import extracting
 from headrace import OpenError, Source, StreamIndex
 from headrace.decode import index_store
 from headrace.decode.index_store import IndexStore, StoreCounters
-from headrace.decode.parallel_scan import scan_ahead, scan_videos, workers_that_pay
+from headrace.decode.parallel_scan import scan_ahead, scan_videos, useful_workers
 from headrace.extraction.videos import indexes_of
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import KINDS, SynthClip, write_clip
@@ -27,21 +27,21 @@ def clip(written, tmp_path):
     return Source(shutil.copy(written("vfr_mp4"), tmp_path / "clip.mp4"))
 
 
-def same(one, other):
-    """Whether two indexes are equal in all but where they are kept."""
-    names = {each.name for each in fields(StreamIndex)} - {"store_path", "frame_status"}
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+def same(index, other):
+    """Return whether two indexes are equal, except for their store path and status."""
+    names = {field.name for field in fields(StreamIndex)} - {"store_path", "frame_status"}
+    return all(np.array_equal(getattr(index, name), getattr(other, name)) for name in names)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_index_comes_back_as_it_was(store, written, kind):
+def test_a_stored_index_equals_the_scanned_one(store, written, kind):
     source = Source(written(kind))
     assert same(store.load(source), store.load(source))
     assert store.counters == StoreCounters(hits=1, misses=1)
 
 
 def test_a_known_file_is_opened_without_reading_a_packet(store, clip):
-    """The content is replaced by zeros of the same size and time: only the store can know it."""
+    """The content is replaced by zeros of equal size and time: only the store has the index."""
     first, times = store.load(clip), clip.path.stat()
     clip.path.write_bytes(bytes(times.st_size))
     os.utime(clip.path, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -81,17 +81,17 @@ def test_a_folder_that_cannot_be_written_costs_a_scan_each_time(clip, tmp_path):
     assert store.counters.hits == 0
 
 
-def test_writing_leaves_nothing_but_the_entry(store, clip):
+def test_writing_leaves_only_the_entry(store, clip):
     store.load(clip)
     assert list(store.folder.iterdir()) == [store.entry(clip)]
 
 
-def test_streams_of_one_file_have_entries_of_their_own(store):
+def test_streams_of_a_file_have_their_own_entries(store):
     path = Path("a.mp4")
     assert store.entry(Source(path, 0)) != store.entry(Source(path, 1)) != store.entry(Source(path))
 
 
-def test_a_file_that_is_gone_is_not_served_from_the_store(store, clip):
+def test_a_missing_file_is_not_served_from_the_store(store, clip):
     store.load(clip)
     clip.path.unlink()
     with pytest.raises(OpenError, match="no such file"):
@@ -99,7 +99,7 @@ def test_a_file_that_is_gone_is_not_served_from_the_store(store, clip):
 
 
 class SlowClock(FakeClock):
-    """By it whatever is done takes a second: all that is left is given to workers."""
+    """Clock by which every step takes a second, so that workers scan the rest."""
 
     def now_ns(self):
         self.advance(1.0)
@@ -108,7 +108,7 @@ class SlowClock(FakeClock):
 
 @pytest.fixture(scope="module")
 def clips(tmp_path_factory):
-    """A first one, which is scanned here, and three for workers; of 3, 4, 5 and 6 frames."""
+    """Four videos of 3, 4, 5 and 6 frames; the first is scanned here, the others by workers."""
     folder = tmp_path_factory.mktemp("clips")
     clips = [SynthClip(num_frames=count, size=(64, 96)) for count in (3, 4, 5, 6)]
     return [Source(write_clip(folder / f"{clip.num_frames}.mp4", clip)) for clip in clips]
@@ -116,7 +116,7 @@ def clips(tmp_path_factory):
 
 @pytest.fixture
 def bad(tmp_path):
-    """One that is not there, and one that is no video."""
+    """A missing file, and a file that is not a video."""
     (tmp_path / "text.mp4").write_text("no video")
     return [Source(tmp_path / "gone.mp4"), Source(tmp_path / "text.mp4")]
 
@@ -125,7 +125,7 @@ def by_workers(sources, store, *, function=scan_videos, raises=False, **given):
     return scan_ahead(sources, store, raises=raises, function=function, clock=SlowClock(), **given)
 
 
-def for_extraction(sources, store, *, function=scan_videos, on_scanned=lambda *said: None):
+def for_extraction(sources, store, *, function=scan_videos, on_scanned=lambda *event: None):
     given = {"workers": 1, "stall_seconds": 60.0, "function": function, "on_video": on_scanned}
     found = indexes_of(sources, store, **given)
 
@@ -146,22 +146,22 @@ SECOND = 1_000_000_000
 @pytest.mark.parametrize(
     ("spent", "done", "left", "cores", "workers"),
     [
-        ((0, 0), 0, 9999, 64, 1),  # nothing is known yet
-        ((SECOND // 10, SECOND // 10), 10, 9999, 64, 1),  # another moment will tell
-        ((SECOND, SECOND), 10, 7, 64, 1),  # done sooner than a process begins
-        ((SECOND, SECOND), 10, 20, 64, 5),  # two seconds are worth five starts
+        ((0, 0), 0, 9999, 64, 1),  # no rate is known yet
+        ((SECOND // 10, SECOND // 10), 10, 9999, 64, 1),  # too early to decide
+        ((SECOND, SECOND), 10, 7, 64, 1),  # done before a process starts
+        ((SECOND, SECOND), 10, 20, 64, 5),  # two seconds equal five starts
         *(((SECOND, SECOND), 10, 9999, cores, most) for cores, most in ((8, 8), (1, 1), (64, 16))),
-        ((SECOND, SECOND // 4), 10, 9999, 2, 8),  # a disk is waited for three times out of four
+        ((SECOND, SECOND // 4), 10, 9999, 2, 8),  # three quarters of the time are waits for a disk
     ],
 )
-def test_processes_begin_where_they_pay(spent, done, left, cores, workers):
-    assert workers_that_pay(*spent, done, left, cores) == workers
+def test_workers_start_only_if_useful(spent, done, left, cores, workers):
+    assert useful_workers(*spent, done, left, cores) == workers
 
 
 @doors
-def test_workers_find_what_one_after_the_other_finds(ahead, clips, store, tmp_path):
+def test_workers_find_the_same_indexes(ahead, clips, store, tmp_path):
     shown = []
-    open_one = ahead(clips, store, on_scanned=lambda *said: shown.append(said))
+    open_one = ahead(clips, store, on_scanned=lambda *event: shown.append(event))
     assert store.counters.misses == (ahead is by_workers), "workers scan all, or all but the first"
     plain = IndexStore(tmp_path / "plain")
     assert all(same(open_one(each), plain.load(each)) for each in reversed(clips))
@@ -171,7 +171,7 @@ def test_workers_find_what_one_after_the_other_finds(ahead, clips, store, tmp_pa
 
 
 @doors
-def test_what_is_known_is_not_scanned(ahead, clips, store):
+def test_known_videos_are_not_scanned(ahead, clips, store):
     for each in clips:
         store.load(each)
     open_one = ahead(clips, store, function=extracting.cannot_begin)
@@ -180,7 +180,7 @@ def test_what_is_known_is_not_scanned(ahead, clips, store):
 
 
 @doors
-def test_bad_videos_say_so_when_they_are_asked_for(ahead, clips, bad, store):
+def test_bad_videos_raise_when_opened(ahead, clips, bad, store):
     open_one = ahead([*clips, *bad], store)
     assert [len(open_one(each)) for each in clips] == [3, 4, 5, 6]
     for each in bad:
@@ -189,7 +189,7 @@ def test_bad_videos_say_so_when_they_are_asked_for(ahead, clips, bad, store):
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_the_first_error_is_that_of_the_first_bad_video(clips, bad, store, order):
+def test_the_first_error_is_of_the_first_bad_video(clips, bad, store, order):
     sources = [*clips[:2], *(bad[place] for place in order), *clips[2:]]
     open_one = by_workers(sources, store, raises=True)
     with pytest.raises(OpenError, match=str(bad[order[0]])):
@@ -200,7 +200,7 @@ CRASHED = "working on it crashed.* by signal 11; leave it out, or copy it again$
 
 
 @doors
-def test_a_video_that_ends_processes_is_named(ahead, clips, store):
+def test_a_video_that_kills_workers_is_named(ahead, clips, store):
     open_one = ahead(clips, store, function=extracting.crashes_at_a_scan_of_five_frames)
     assert [len(open_one(clips[place])) for place in (0, 1, 3)] == [3, 4, 6]
     with pytest.raises(OpenError, match=rf"5\.mp4: {CRASHED}"):
@@ -208,7 +208,7 @@ def test_a_video_that_ends_processes_is_named(ahead, clips, store):
 
 
 @doors
-def test_without_a_store_or_without_processes_it_takes_longer_only(ahead, clips, store, tmp_path):
+def test_a_scan_works_without_store_or_workers(ahead, clips, store, tmp_path):
     (tmp_path / "file").write_text("")
     unkept = ahead(clips, IndexStore(tmp_path / "file"))
     assert [len(unkept(each)) for each in clips] == [3, 4, 5, 6]
@@ -217,15 +217,15 @@ def test_without_a_store_or_without_processes_it_takes_longer_only(ahead, clips,
         assert [len(alone(each)) for each in clips] == [3, 4, 5, 6]
 
 
-@pytest.mark.parametrize(("rank", "begun"), [(0, "3456"), (1, "5634")])
-def test_each_rank_begins_with_another_video(clips, store, rank, begun):
+@pytest.mark.parametrize(("rank", "order"), [(0, "3456"), (1, "5634")])
+def test_each_rank_starts_at_another_video(clips, store, rank, order):
     shown = []
 
     def on_scanned(name, done, of):
         shown.append(name[0])
 
     scan_ahead(clips, store, raises=True, rank=rank, ranks=2, on_scanned=on_scanned)
-    assert shown == [*begun]
+    assert shown == [*order]
 
 
 def test_workers_verify_as_well(clips, store):
@@ -233,7 +233,7 @@ def test_workers_verify_as_well(clips, store):
     assert all(open_one(each).counted_by == "decode" for each in clips)
 
 
-def test_what_has_no_path_is_opened_when_it_is_asked_for(clips, store):
+def test_a_video_without_a_path_is_opened_on_request(clips, store):
     held = MemorySource.from_content(clips[1].path.read_bytes())
     open_one = by_workers([held, clips[0]], store)
     assert [len(open_one(each)) for each in (held, clips[0])] == [4, 3]

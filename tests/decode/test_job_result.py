@@ -1,4 +1,4 @@
-"""A job is read to its end, and its cost told; decoders and codecs rest, none in two processes."""
+"""Job results and their cost; pools of decoders and codecs, never shared by two processes."""
 
 import os
 import pickle
@@ -26,7 +26,7 @@ from media import read_packets, real_clip
 
 @pytest.fixture
 def bad(written, tmp_path):
-    """Return the index of 48 frames of which 30 to 35 cannot be decoded."""
+    """Index of 48 frames, of which 30 to 35 cannot be decoded."""
     whole = written(SynthClip())
     return StreamIndex.scan(damage.damage_packets(whole, tmp_path / "bad.mp4", ordinals=[30]))
 
@@ -41,7 +41,7 @@ def memory(count):
     return np.zeros((count, 96, 128, 3), np.uint8)
 
 
-def test_frames_are_written_where_they_belong(decoder):
+def test_frames_are_written_to_their_slots(decoder):
     frames, wanted = memory(3), (1, 7, 20)
     reading = run_job(decoder, DecodeJob(wanted), frames)
     assert [read_number(frame) for frame in frames] == list(wanted)
@@ -50,7 +50,7 @@ def test_frames_are_written_where_they_belong(decoder):
     reading.check()
 
 
-def test_what_is_damaged_is_lost_and_the_others_come(decoder, bad):
+def test_damaged_frames_are_lost_and_others_delivered(decoder, bad):
     frames, wanted = memory(4), (28, 29, 31, 40)
     reading = run_job(decoder, DecodeJob(wanted), frames)
     assert [read_number(frames[k]) for k in (0, 1, 3)] == [28, 29, 40]
@@ -64,7 +64,7 @@ def test_what_is_damaged_is_lost_and_the_others_come(decoder, bad):
         reading.check()
 
 
-def test_what_is_concealed_came_and_is_listed_in_its_place(decoder):
+def test_concealed_frames_are_delivered_and_listed(decoder):
     wanted = (28, 30, 31, 40)
     reading = run_job(decoder, DecodeJob(wanted, conceals=True), memory(4))
     assert (reading.decoded, reading.concealed, reading.lost) == (set(wanted), {30, 31}, ())
@@ -73,7 +73,7 @@ def test_what_is_concealed_came_and_is_listed_in_its_place(decoder):
     assert all("what FFmpeg shows instead" in loss.cause for loss in losses)
 
 
-def test_a_file_that_is_gone_loses_all(decoder, bad):
+def test_a_missing_file_loses_all_frames(decoder, bad):
     bad.source.path.unlink()
     reading = run_job(decoder, DecodeJob((3, 4)), memory(2))
     assert (reading.decoded, reading.lost) == (frozenset(), (3, 4))
@@ -81,13 +81,13 @@ def test_a_file_that_is_gone_loses_all(decoder, bad):
         reading.check()
 
 
-def test_each_job_tells_what_it_cost_itself(decoder):
+def test_each_job_has_its_own_cost(decoder):
     first, second = (run_job(decoder, DecodeJob((n,)), memory(1)).cost for n in (0, 1))
     assert (first.frames_delivered, second.frames_delivered) == (1, 1)
     assert (first.opens, second.opens) == (1, 0)
 
 
-def test_what_must_be_whole_and_is_not_is_an_error_that_names_all_of_its_job(decoder):
+def test_an_incomplete_stack_raises_with_all_missing_frames(decoder):
     with pytest.raises(DecodeError) as caught:
         decode_stacked(decoder, [DecodeJob((2, 5)), DecodeJob((29, 30, 33))])
     assert caught.value.missing == (30, 33)
@@ -118,7 +118,7 @@ def test_a_frame_is_reached_from_its_keyframe_and_no_further(bikes):
     assert bikes.counters.frames_decoded <= 6
 
 
-def test_frames_nobody_asked_for_and_none_refers_to_are_not_decoded(bikes):
+def test_unrequested_disposable_frames_are_not_decoded(bikes):
     index = bikes.index
     start, stop = index.gop_range(1)
     run(bikes, [stop - 1])
@@ -127,7 +127,7 @@ def test_frames_nobody_asked_for_and_none_refers_to_are_not_decoded(bikes):
     assert index.is_disposable[start:stop].sum() > 10
 
 
-def test_a_job_that_nothing_follows_decodes_no_frame_behind_its_last(bikes):
+def test_a_last_job_decodes_nothing_after_its_last_frame(bikes):
     list(bikes.run(DecodeJob((0,), goes_on=False)))
     assert (bikes.counters.frames_decoded, bikes.counters.packets_read) == (1, 1)
 
@@ -153,7 +153,7 @@ def open_paths():
     return [file.path for file in psutil.Process().open_files()]
 
 
-def test_a_video_that_is_asked_for_again_is_not_opened_again(indexes):
+def test_a_repeated_video_is_not_opened_again(indexes):
     with DecoderPool(SHAPE, max_open=2) as pool:
         for index in (*indexes[:2], *indexes[:2]):
             first_frame(pool, index)
@@ -161,7 +161,7 @@ def test_a_video_that_is_asked_for_again_is_not_opened_again(indexes):
         assert pool.counters.opens == 2
 
 
-def test_the_one_unused_for_longest_is_closed_first(indexes):
+def test_the_least_recently_used_decoder_is_closed_first(indexes):
     one, two, three = indexes
     with DecoderPool(SHAPE, max_open=2) as pool:
         for index in (one, two, one, three):
@@ -174,7 +174,7 @@ def test_the_one_unused_for_longest_is_closed_first(indexes):
     assert (pool.counters.opens, pool.counters.frames_delivered) == (4, 6), "of closed ones too"
 
 
-def test_a_dropped_video_is_closed_and_one_that_is_not_open_is_no_matter(indexes):
+def test_drop_closes_an_open_video_and_ignores_others(indexes):
     with DecoderPool(SHAPE) as pool:
         first_frame(pool, indexes[0])
         pool.drop(indexes[0])
@@ -192,8 +192,8 @@ def test_a_closed_pool_can_be_used_again(indexes):
 
 
 @pytest.mark.parametrize("shape", [SHAPE, FrameFormat(crop=Crop(top=0, left=0, height=8, width=8))])
-def test_a_forked_process_starts_empty_and_leaves_the_parents_decoders_alone(indexes, shape):
-    """With a crop the decoder has threads: one freed in the child would wait for them for ever."""
+def test_a_forked_process_starts_with_an_empty_pool(indexes, shape):
+    """With a crop the decoder has threads: freeing it in the child would wait for them forever."""
     index = indexes[0]
     expected = linear_frames(index.source.path, shape)
     with DecoderPool(shape) as pool:
@@ -224,7 +224,7 @@ def test_a_fork_of_a_fork_starts_empty_too(indexes):
         assert in_a_fork(child)
 
 
-def test_a_pool_sent_to_another_process_arrives_empty_with_its_bound(indexes):
+def test_a_pickled_pool_is_empty_with_its_options(indexes):
     with DecoderPool(SHAPE, max_open=1) as pool:
         first_frame(pool, indexes[0])
         with pickle.loads(pickle.dumps(pool)) as received:  # noqa: S301
@@ -234,7 +234,7 @@ def test_a_pool_sent_to_another_process_arrives_empty_with_its_bound(indexes):
             assert len({str(index.source) for index in indexes} & set(open_paths())) == 2
 
 
-def test_a_reader_that_asks_for_another_shape_is_given_it(indexes):
+def test_a_reader_can_change_the_format(indexes):
     job = DecodeJob((0,))
     with DecoderPool(SHAPE) as pool:
         for size in [(32, 32), (16, 24), (16, 24), (32, 32)]:
@@ -249,7 +249,7 @@ def codec():
     return codec
 
 
-def test_the_one_that_was_used_last_is_given_and_none_twice():
+def test_the_latest_idle_codec_is_acquired_once():
     resting, first, second = CodecPool(), codec(), codec()
     for each in (first, second):
         resting.release("a", each, 1)
@@ -257,7 +257,7 @@ def test_the_one_that_was_used_last_is_given_and_none_twice():
     assert [resting.acquire("a", CodecContext) for _ in range(3)] == [second, first, None]
 
 
-def test_those_that_rest_longest_make_room():
+def test_codecs_idle_for_longest_are_freed():
     resting = CodecPool(max_bytes=10)
     for look, num_bytes in (("a", 4), ("b", 4), ("c", 5), ("d", 11)):
         resting.release(look, codec(), num_bytes)
@@ -268,7 +268,7 @@ def test_those_that_rest_longest_make_room():
     assert resting.acquire("e", CodecContext) is not None
 
 
-def test_all_are_released_at_once():
+def test_clear_frees_all_codecs():
     resting = CodecPool()
     assert not resting.clear()
     resting.release("a", codec(), 1)
@@ -276,7 +276,7 @@ def test_all_are_released_at_once():
     assert resting.acquire("a", CodecContext) is None
 
 
-def test_a_forked_process_has_none_of_its_parents(monkeypatch):
+def test_a_forked_process_gets_no_codec_of_its_parent(monkeypatch):
     resting, kept = CodecPool(), codec()
     resting.release("a", kept, 1)
     with monkeypatch.context() as forked:

@@ -1,7 +1,7 @@
-"""What decodes on a GPU gives the frames of the CPU, or an error that says why not: never others.
+"""GPU backends return the frames of the CPU, or an error; never other frames.
 
-Without a GPU NVDEC runs on a stand-in for NVIDIA's driver, and PyNvVideoCodec is played by FFmpeg:
-our reading of its interface, which no GPU has confirmed. Tests that need a GPU run both.
+Without a GPU, NVDEC runs on a stand-in for NVIDIA's driver, and FFmpeg plays PyNvVideoCodec by our
+reading of its interface, which no GPU has confirmed. Tests that need a GPU run both.
 """
 
 import random
@@ -58,7 +58,7 @@ shapes = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 
 @pytest.fixture
 def made(monkeypatch):
-    """Have the library played; give how each of its decoders was made."""
+    """Play the library; return the arguments of each of its decoders."""
     return plays(monkeypatch)
 
 
@@ -66,7 +66,7 @@ def made(monkeypatch):
 @pytest.mark.parametrize(
     "kind", ["h264_b_frames", "bt709_full", "hevc_10_bit", "bt2020", "odd_size", "vp8"]
 )
-def test_frames_as_gpus_store_them_become_those_of_the_cpu(scanned, kind, shape):
+def test_semiplanar_frames_become_the_cpus(scanned, kind, shape):
     index = scanned(kind)
     gpu = stream_codecs(NVDEC, index, DecodeCounters())
     for frame in read_frames(index.source.path)[:4]:
@@ -80,14 +80,14 @@ def test_frames_as_gpus_store_them_become_those_of_the_cpu(scanned, kind, shape)
 @pytest.mark.parametrize("shape", [SHAPES["small"], SHAPES["small yuv420"]], ids=str)
 @pytest.mark.parametrize("kind", DECODED)
 @pytest.mark.usefixtures("made")
-def test_frames_that_come_down_are_shaped_as_those_of_the_cpu(scanned, kind, shape):
+def test_copied_frames_have_the_cpus_format(scanned, kind, shape):
     index = scanned(kind)
     assert np.array_equal(frames_of(index, shape, PYNVVIDEOCODEC), frames_of(index, shape))
 
 
 @pytest.mark.usefixtures("made")
 @pytest.mark.parametrize("kind", DECODED)
-def test_frames_that_stay_become_the_tensors_of_the_cpu(scanned, kind, monkeypatch):
+def test_kept_frames_become_the_cpus_tensors(scanned, kind, monkeypatch):
     index = scanned(kind)
     expected = frames_of(index, None, KEPT_ON_CPU)
     monkeypatch.setattr(opening, "device_of", lambda _: "cpu")
@@ -98,8 +98,8 @@ def test_frames_that_stay_become_the_tensors_of_the_cpu(scanned, kind, monkeypat
 
 @pytest.mark.parametrize("kind", DECODED)
 @pytest.mark.parametrize("where", ["played", "on the gpu"])
-def test_a_decoder_is_used_again_and_brings_the_right_frames(scanned, monkeypatch, kind, where):
-    """By seeks, by a decoder that rested, and by another of the same file."""
+def test_a_reused_decoder_returns_the_right_frames(scanned, monkeypatch, kind, where):
+    """After seeks, after a rest, and by another decoder of the same file."""
     made = plays(monkeypatch) if where == "played" else want_backend_of_gpu("pynvvideocodec")
     index = scanned(kind)
     expected = frames_of(index)
@@ -119,7 +119,7 @@ def test_a_decoder_is_used_again_and_brings_the_right_frames(scanned, monkeypatc
 @pytest.mark.usefixtures("made")
 @pytest.mark.parametrize("decoding", [PYNVVIDEOCODEC, KEPT], ids=["comes down", "stays"])
 @pytest.mark.parametrize("kind", ["h264_b_pyramid", "hevc_10_bit"])
-def test_frames_lie_in_memory_of_their_own_and_name_their_packets(scanned, kind, decoding):
+def test_frames_have_their_own_memory_and_packet_index(scanned, kind, decoding):
     """All are kept until the last has come: the library writes over each of its own."""
     index = scanned(kind)
     container, stream = open_container(index.source)
@@ -186,8 +186,10 @@ def in_order(self, frames):
 
 
 def refuses(*_):
-    said = "HandleVideoSequence : \nError code : 801\nError Type : Codec not supported on this GPU"
-    raise played.PyNvVCExceptionUnsupported(said)
+    message = (
+        "HandleVideoSequence : \nError code : 801\nError Type : Codec not supported on this GPU"
+    )
+    raise played.PyNvVCExceptionUnsupported(message)
 
 
 def is_not_made(_codec):
@@ -206,21 +208,21 @@ def is_not_made(_codec):
         ),
         (draws(lambda _: np.zeros((6, 8, 3), np.uint8)), r"torch.uint8 \[6, 8, 3\], not rows of N"),
         (decodes(refuses), r"it fails: HandleVideoSequence : .* Codec not supported on this GPU;"),
-        (decodes(lambda *_: []), r"gave no frame 0 of .*, which the CPU decodes"),
+        (decodes(lambda *_: []), r"returned no frame 0 of .*, which the CPU decodes"),
         (is_not_made, r"it fails: PyNvDecoder constructor failed"),
     ],
 )
-def test_what_the_library_does_wrong_is_named_not_delivered(scanned, monkeypatch, decoder, words):
+def test_wrong_library_output_raises(scanned, monkeypatch, decoder, words):
     """Also by the next job of the same decoder."""
     plays(monkeypatch, decoder)
-    said = rf"^pynvvideocodec on GPU 0 .*{words}.*leave backend out"
+    message = rf"^pynvvideocodec on GPU 0 .*{words}.*leave backend out"
     with closing(open_decoder(scanned("h264_b_pyramid"), None, PYNVVIDEOCODEC)) as opened:
         for _ in range(2):
-            with pytest.raises(BackendError, match=said):
+            with pytest.raises(BackendError, match=message):
                 list(opened.run(DecodeJob(tuple(range(20)))))
 
 
-def test_decoders_that_failed_are_not_used_again(index, made, monkeypatch):
+def test_failed_decoders_are_not_reused(index, made, monkeypatch):
     """One fails to forget a stream, the next one to decode."""
     with closing(open_decoder(index, None, PYNVVIDEOCODEC)) as opened:
         list(opened.run(DecodeJob((3,))))
@@ -235,14 +237,14 @@ def test_decoders_that_failed_are_not_used_again(index, made, monkeypatch):
 @pytest.mark.parametrize(
     "failure", ["Failed to load NVENC library: libnvidia-encode.so.1", "Driver version is too old"]
 )
-def test_a_package_that_does_not_start_here_says_why(tmp_path, monkeypatch, failure):
+def test_an_unimportable_package_is_explained(tmp_path, monkeypatch, failure):
     """As it does without NVIDIA's driver, or with an old one: no ImportError."""
     folder = tmp_path / "PyNvVideoCodec"
     folder.mkdir()
     (folder / "__init__.py").write_text(f"raise RuntimeError({failure!r} + chr(10) + 'HELP')")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "PyNvVideoCodec", raising=False)
-    with pytest.raises(BackendError, match=rf"does not start \({failure}\): .* newer driver, or l"):
+    with pytest.raises(BackendError, match=rf"imported \({failure}\): .* newer driver, or l"):
         capabilities_of(PYNVVIDEOCODEC)
 
 
@@ -256,7 +258,7 @@ def test_a_package_that_does_not_start_here_says_why(tmp_path, monkeypatch, fail
         pytest.param(TORCHCODEC, ".*CUDA cannot start: .*leave devi", marks=needs_torchcodec),
     ],
 )
-def test_without_a_gpu_nothing_is_decoded_on_the_cpu_instead(index, monkeypatch, decoding, words):
+def test_a_missing_gpu_raises_without_cpu_fallback(index, monkeypatch, decoding, words):
     """PyNvVideoCodec is not asked: where CUDA fails it ends the process."""
     library, made = played.library()
     monkeypatch.setitem(sys.modules, library.__name__, library)
@@ -275,7 +277,7 @@ def test_without_a_gpu_nothing_is_decoded_on_the_cpu_instead(index, monkeypatch,
     ],
     ids=["pynvvideocodec", "torchcodec", "memory"],
 )
-def test_a_forked_process_is_told_before_cuda_is_touched(index, made, monkeypatch, use_cuda):
+def test_a_forked_process_is_refused_before_cuda_starts(index, made, monkeypatch, use_cuda):
     monkeypatch.setattr(forks, "_torch_has_cuda", lambda: True)
 
     def is_told():
@@ -290,7 +292,7 @@ KINDS_OF_STAND_IN = (
     *("h264_b_pyramid", "h264_open_gop", "h264_intra_refresh", "hevc", "hevc_open_gop"),
     *("hevc_10_bit", "vp8", "vp9_hidden", "mpeg4", "rotated_90", "bt709_full", "ts", "annex_b"),
 )
-NO_FRAME = r"BackendError: GPU 0 gave no frame \d+ of .*, which the CPU decodes.*leave gpu out"
+NO_FRAME = r"BackendError: GPU 0 returned no frame \d+ of .*, which the CPU decodes.*leave gpu out"
 OTHER_SIZE = "BackendError: GPU 0 outputs frames of {} for .*, which starts with {}: .* gpu out"
 OTHER_PIXELS = "BackendError: GPU 0 outputs other pixels of .* than the CPU; leave gpu out"
 
@@ -313,7 +315,7 @@ def on_stand_in(tmp_path_factory):
         *("CameraLoader", "CameraStreamDataset, spawned"),
     ],
 )
-def test_frames_of_the_stand_in_are_those_of_the_cpu_in_order_and_after_seeks(on_stand_in, what):
+def test_stand_in_frames_equal_the_cpus_in_order_and_after_seeks(on_stand_in, what):
     assert on_stand_in[what] == "equal"
 
 
@@ -324,7 +326,7 @@ def test_nvdec_and_the_cpu_share_the_work_of_a_loader(on_stand_in):
     assert found["jobs"]["cuda:0"]
     [(file, reason)] = found["on_cpu"].items()
     assert "unknown" in file
-    assert "GPU 0 gave no frame" in reason
+    assert "GPU 0 returned no frame" in reason
 
 
 @pytest.mark.parametrize(
@@ -341,13 +343,13 @@ def test_nvdec_and_the_cpu_share_the_work_of_a_loader(on_stand_in):
         ("in_the_way", ["equal"] * 2),
     ],
 )
-def test_what_a_gpu_does_wrong_is_named_and_never_delivered(on_stand_in, failure, expected):
+def test_wrong_gpu_output_raises(on_stand_in, failure, expected):
     """Also by the next job of the same decoder; and a GPU that works again is used again."""
-    for said, words in zip(on_stand_in[failure], expected, strict=True):
-        assert re.match(words, said)
+    for message, words in zip(on_stand_in[failure], expected, strict=True):
+        assert re.match(words, message)
 
 
-def test_a_codec_that_was_told_other_parameter_sets_is_not_used_again(scanned, monkeypatch):
+def test_a_codec_with_other_parameter_sets_is_not_reused(scanned, monkeypatch):
     """They stand in the first packet and outlast a flush, where another file has only a header."""
 
     def opened(_, stream):
@@ -390,7 +392,7 @@ def test_an_ffmpeg_or_a_driver_without_nvdec_is_refused(index, monkeypatch, driv
         frames_of(index, None, NVDEC)
 
 
-def test_what_comes_down_is_counted_in_bytes(index):
+def test_bytes_copied_from_the_gpu_are_counted(index):
     frames = list(read_frames(str(index.source)))[:2]
     shown = [DecodedFrame(number, frame) for number, frame in enumerate(frames)]
     counters = DecodeCounters(opens=1)
@@ -405,7 +407,7 @@ def test_what_comes_down_is_counted_in_bytes(index):
     ("decoding", "kind"),
     [*((PYNVVIDEOCODEC, kind) for kind in DECODED), *((NVDEC, kind) for kind in (*DECODED, "vp9"))],
 )
-def test_frames_from_the_gpu_are_those_from_the_cpu(scanned, decoding, kind, shape):
+def test_gpu_frames_equal_cpu_frames(scanned, decoding, kind, shape):
     want_backend_of_gpu(decoding.backend)
     index = scanned(kind)
     assert np.array_equal(frames_of(index, shape, decoding), frames_of(index, shape))
@@ -413,7 +415,7 @@ def test_frames_from_the_gpu_are_those_from_the_cpu(scanned, decoding, kind, sha
 
 @needs_gpu
 @pytest.mark.parametrize("kind", DECODED)
-def test_frames_that_stay_on_the_gpu_by_the_library_are_those_of_nvdec(scanned, kind):
+def test_kept_frames_of_the_library_equal_nvdecs(scanned, kind):
     """All are kept until the last has come: none is overwritten by a later one."""
     want_backend_of_gpu("pynvvideocodec")
     index = scanned(kind)

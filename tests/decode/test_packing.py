@@ -1,4 +1,4 @@
-"""Packed frames come back bit for bit, whatever their content, size and format."""
+"""Unpacked frames equal the packed ones, for any content, size and format."""
 
 import numpy as np
 import pytest
@@ -35,14 +35,14 @@ CASES = [
     CASES,
     ids=[f"{p.codec}-{s.layout}-{s.dtype}-{s.size[0]}x{s.size[1]}" for p, s in CASES],
 )
-def test_frames_come_back_as_they_were(packing, shape):
+def test_unpacked_frames_equal_the_originals(packing, shape):
     packer, other = Packer(packing, shape), Packer(packing, shape)
     for _ in range(3):
         for frame in frames_of(shape):
             packed, unpacked = packer.pack(frame), np.empty_like(frame)
-            for each in (packer, other):  # as another thread, or another process
+            for unpacker in (packer, other):  # like another thread or process
                 unpacked[...] = 1
-                each.unpack(packed, unpacked)
+                unpacker.unpack(packed, unpacked)
                 assert np.array_equal(unpacked, frame)
             assert len(packed) <= frame.nbytes + 1
 
@@ -50,7 +50,7 @@ def test_frames_come_back_as_they_were(packing, shape):
 @pytest.mark.parametrize("name", FORMATS)
 def test_each_format_has_its_codecs(name):
     shape = FrameFormat(size=(32, 32), **FORMATS[name])
-    assert tuple(packing for packing in PACKINGS if packing.takes(shape)) == TAKEN[name]
+    assert tuple(packing for packing in PACKINGS if packing.pixel_format(shape)) == TAKEN[name]
 
 
 def test_smooth_frames_become_smaller_and_noise_does_not():
@@ -64,15 +64,15 @@ def test_smooth_frames_become_smaller_and_noise_does_not():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda packed: b"", "none of utvideo"),
-        (lambda packed: b"\x00" + packed[1:], "none of utvideo"),
-        (lambda packed: b"\x02" + packed[1:], "none of utvideo"),
+        (lambda packed: b"", "is not utvideo"),
+        (lambda packed: b"\x00" + packed[1:], "is not utvideo"),
+        (lambda packed: b"\x02" + packed[1:], "is not utvideo"),
         (lambda packed: packed[:40], "cannot be unpacked"),
         (lambda packed: packed[:5], "cannot be unpacked"),
     ],
     ids=["empty", "as if raw", "another codec", "cut", "no packet"],
 )
-def test_what_is_no_packet_of_the_codec_is_refused(change, says):
+def test_invalid_packets_are_refused(change, says):
     shape = FrameFormat(size=(64, 64))
     *_, smooth = frames_of(shape)
     packer = Packer(UTVIDEO, shape)
@@ -90,7 +90,7 @@ def test_a_packet_of_another_size_is_refused():
         Packer(UTVIDEO, FrameFormat(size=(32, 32))).unpack(packed, np.empty((32, 32, 3), np.uint8))
 
 
-def test_the_tags_of_yuv_come_back_too():
+def test_yuv_tags_survive_packing():
     shape = FrameFormat(size=(32, 32), layout="yuv420")
     *_, frame = frames_of(shape)
     frame[-TAG_BYTES:] = 9, 2

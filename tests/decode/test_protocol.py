@@ -1,7 +1,7 @@
-"""What every backend keeps to: the frames of the index, in order, whole, in memory of their own.
+"""Contract of every backend: the frames of the index, in order, complete, in their own memory.
 
-PyNvVideoCodec is played where there is no GPU: our reading of its interface, which no GPU has
-confirmed. Where there is one, and the extra `pynvvideocodec`, the same tests hold for it.
+Without a GPU, PyNvVideoCodec is a fake by our reading of its interface, which no GPU has confirmed.
+With a GPU and the extra `pynvvideocodec`, the same tests run on the library.
 """
 
 import random
@@ -32,7 +32,7 @@ ON_CPU = pytest.mark.parametrize("decoding", EACH_BACKEND)
 
 @pytest.fixture(params=[*EACH_BACKEND, "played", "of_the_gpu"])
 def decoding(request, monkeypatch):
-    """Each backend on the CPU; PyNvVideoCodec on GPU 0, or played in its place."""
+    """Each backend on the CPU; PyNvVideoCodec on GPU 0, or its fake."""
     if isinstance(request.param, DecoderConfig):
         return request.param
     if request.param == "played":
@@ -57,7 +57,7 @@ def decoder(index, decoding):
 
 @pytest.mark.parametrize("kind", SHARED_KINDS)
 @ON_CPU
-def test_each_frame_reached_at_random_is_that_of_a_linear_decode(written, decoding, kind):
+def test_random_access_equals_linear_decode(written, decoding, kind):
     path = written(kind)
     index, expected = StreamIndex.scan(path), linear_frames(path)
     order = random.Random(0).sample(range(len(index)), min(20, len(index)))
@@ -68,7 +68,7 @@ def test_each_frame_reached_at_random_is_that_of_a_linear_decode(written, decodi
             assert PixelDifference.between(frame, expected[number]).is_equal
 
 
-def test_frames_of_a_real_clip_are_those_of_a_linear_decode(decoding):
+def test_frames_of_a_real_clip_equal_linear_decode(decoding):
     path = real_clip("pliers/shot_change.mp4")
     index, expected = StreamIndex.scan(path), linear_frames(path)
     wanted = sorted(random.Random(1).sample(range(len(index)), 12))
@@ -76,7 +76,7 @@ def test_frames_of_a_real_clip_are_those_of_a_linear_decode(decoding):
         assert PixelDifference.between(frame, expected[number]).is_equal
 
 
-def test_frames_come_in_order_and_none_is_overwritten_by_a_later_call(decoder):
+def test_frames_are_in_order_and_never_overwritten(decoder):
     wanted = (0, 1, 2, 7, 11, 12, 30, 47)
     assert [number for number, _ in decoder.run(DecodeJob(wanted))] == list(wanted)
     kept = run(decoder, [3, 4, 20])[0]
@@ -87,7 +87,7 @@ def test_frames_come_in_order_and_none_is_overwritten_by_a_later_call(decoder):
 
 
 @ON_CPU
-def test_frames_are_written_where_the_caller_says(decoder):
+def test_frames_are_written_to_out(decoder):
     out = np.zeros((2, 96, 128, 3), np.uint8)
     came = dict(decoder.run(DecodeJob((7, 40)), out))
     assert np.shares_memory(came[40], out[1])
@@ -109,16 +109,16 @@ def test_frames_are_written_where_the_caller_says(decoder):
     ids=str,
 )
 @pytest.mark.parametrize("kind", ["h264_b_frames", "rotated_90"])
-def test_frames_are_shaped_as_for_any_backend(scanned, decoding, kind, shape):
+def test_frames_have_the_requested_format(scanned, decoding, kind, shape):
     index, wanted = scanned(kind), (0, 5, 31)
     expected = linear_frames(index.source.path, shape)
     for number, frame in zip(wanted, frames_of(index, shape, decoding, wanted), strict=True):
         apart = PixelDifference.between(frame, expected[number])
-        # By area PyAV goes from the stored colours, others from RGB: edges of colour differ.
+        # By area PyAV resizes the stored colors, others RGB: color edges differ.
         assert apart.mean <= (3 if shape.interpolation == "area" else 0)
 
 
-def test_what_it_cost_is_counted(decoder):
+def test_cost_is_counted(decoder):
     assert (decoder.counters.opens, decoder.counters.frames_decoded) == (0, 0)
     run(decoder, range(12))
     run(decoder, range(12))
@@ -130,20 +130,20 @@ def test_what_it_cost_is_counted(decoder):
     assert decoder.counters.frames_delivered == 36
 
 
-def test_a_decoder_that_rested_goes_on(decoder):
+def test_a_rested_decoder_runs_again(decoder):
     assert list(run(decoder, [5])[0]) == [5]
     decoder.rest()
     assert read_number(run(decoder, [6])[0][6]) == 6
 
 
 @pytest.mark.parametrize("wanted", [(48,), (-1, 3)])
-def test_a_frame_that_is_not_there_is_refused(decoder, wanted):
+def test_a_frame_out_of_range_is_refused(decoder, wanted):
     with pytest.raises(ConfigError, match="has 48 frames"):
         run(decoder, wanted)
     assert decoder.counters == type(decoder.counters)()
 
 
-def test_a_file_that_changed_or_is_gone_is_no_longer_read(tmp_path, written, decoding):
+def test_a_changed_or_missing_file_is_refused(tmp_path, written, decoding):
     path = Path(shutil.copy(written("h264"), tmp_path / "clip.mp4"))
     with closing(open_decoder(StreamIndex.scan(path), None, decoding)) as decoder:
         run(decoder, [3])
@@ -156,7 +156,7 @@ def test_a_file_that_changed_or_is_gone_is_no_longer_read(tmp_path, written, dec
 
 
 @ON_CPU
-def test_damaged_frames_are_named_and_the_others_come_as_they_are(written, tmp_path, decoding):
+def test_damaged_frames_are_listed_and_others_delivered(written, tmp_path, decoding):
     good = written(SynthClip())
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[26])
     expected = linear_frames(good)
@@ -173,7 +173,7 @@ def test_video_in_memory_is_read(written, decoding):
         assert [read_number(frame) for frame in reader[[40, 3]]] == [40, 3]
 
 
-def test_the_stream_that_was_asked_for_is_read(tmp_path, decoding):
+def test_the_requested_stream_is_read(tmp_path, decoding):
     clips = [SynthClip(num_frames=9, size=(64, 96)), SynthClip(num_frames=20, size=(96, 128))]
     path = write_streams(tmp_path / "two", clips)
     for stream, (size, count) in {"v:0": ((64, 96), 9), "v:1": ((96, 128), 20)}.items():

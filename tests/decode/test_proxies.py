@@ -1,4 +1,4 @@
-"""Proxies are found by their originals, and their frames are those of a plain decode of them."""
+"""Proxies are looked up by their originals, and their frames equal a linear decode."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def names(made, originals, tmp_path, monkeypatch):
-    """What calls of the page may name, in a folder of their own."""
+    """Names for the calls of the page, in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
     def listed(content=None, line=1, **changes):
@@ -62,10 +62,10 @@ def names(made, originals, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("call", "said"), calls_of(Path(__file__).with_name("refused_proxies.txt"))
+    ("call", "message"), calls_of(Path(__file__).with_name("refused_proxies.txt"))
 )
-def test_what_is_no_proxy_is_refused(names, call, said):
-    check_message(call, said, names)
+def test_invalid_proxies_are_refused(names, call, message):
+    check_message(call, message, names)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_videos_keep_their_own_paths_and_order(made, originals):
     assert [*made] == made.videos == made.all(made)
 
 
-def test_a_relative_path_is_kept_as_it_was_given(made, originals, monkeypatch):
+def test_a_relative_path_stays_relative(made, originals, monkeypatch):
     monkeypatch.chdir(originals[0].parent)
     source = made.of("a.mp4")
     assert str(source) == "a.mp4"
@@ -91,20 +91,20 @@ def test_a_relative_path_is_kept_as_it_was_given(made, originals, monkeypatch):
 @pytest.mark.parametrize(
     ("path", "number"), [("/x/b.mp4", 1), ("/x/originals/a.mp4", 0), ("/x/others/a.mp4", 3)]
 )
-def test_where_originals_are_not_as_much_of_the_path_as_tells_them_apart(made, path, number):
+def test_missing_originals_are_matched_by_the_end_of_their_path(made, path, number):
     assert made.of(path).proxy == made.videos[number].proxy
 
 
-def test_an_original_may_be_touched_and_one_that_was_changed_is_refused(made, originals, tmp_path):
+def test_a_touched_original_is_accepted_and_a_changed_one_refused(made, originals, tmp_path):
     copy = tmp_path / "b.mp4"
     shutil.copyfile(originals[1], copy)
     assert made.of(copy).proxy == made.videos[1].proxy
     os.truncate(copy, copy.stat().st_size - 1)
-    with pytest.raises(OpenError, match=r"b.mp4 is not the video that its proxy .*make its proxy"):
+    with pytest.raises(OpenError, match=r"b.mp4 was made from another version .*make a new proxy"):
         made.of(copy)
 
 
-def test_a_video_in_the_hand_is_read_from_its_proxy(made, originals):
+def test_a_reader_reads_from_the_proxy(made, originals):
     with headrace.open(made.of(originals[0])) as proxy, headrace.open(originals[0]) as original:
         assert len(proxy) == len(original)
         assert proxy[5].shape == (64, 86, 3)
@@ -156,8 +156,8 @@ def proxies(by_codec, tmp_path):
     [*product(CODECS[:1], SHAPES), *product(CODECS[1:], (SHAPES[0], SHAPES[2]))],
     ids=str,
 )
-def test_frames_are_those_of_a_plain_decode_of_the_proxy(by_codec, codec, shape):
-    """Jobs of several proxies take turns at one codec."""
+def test_frames_equal_a_linear_decode_of_the_proxy(by_codec, codec, shape):
+    """Jobs of several proxies alternate on one codec."""
     codecs, sources = ProxyCodecs(), by_codec[codec].videos
     decoders = [open_decoder(source, shape, codecs=codecs) for source in sources]
     plain = [linear_frames(source.proxy, shape) for source in sources]
@@ -181,7 +181,7 @@ def test_a_gop_is_decoded_from_its_keyframe_to_the_last_wanted_frame(by_codec, c
     assert (decoder.counters.seeks, decoder.counters.opens) == (1, 1)
 
 
-def test_a_job_that_follows_reads_on(by_codec):
+def test_a_following_job_continues_without_a_seek(by_codec):
     decoder = open_decoder(by_codec["h264"].videos[0])
     for number in range(len(decoder.index)):
         list(decoder.run(DecodeJob((number,))))
@@ -189,7 +189,7 @@ def test_a_job_that_follows_reads_on(by_codec):
     assert decoder.counters.seeks == 1
 
 
-def test_a_job_that_is_left_early_leaves_nothing_wrong(by_codec):
+def test_jobs_after_an_abandoned_job_are_right(by_codec):
     decoder = open_decoder(by_codec["h264"].videos[0])
     plain = linear_frames(decoder.index.proxy.proxy)
     run = decoder.run(DecodeJob((1, 2, 3, 4, 5)))
@@ -208,15 +208,15 @@ def test_a_proxy_needs_no_original(by_codec, tmp_path):
     np.testing.assert_array_equal(frames[0], linear_frames(source.proxy)[3])
 
 
-def test_a_damaged_packet_loses_what_leans_on_it_and_nothing_else(proxies):
+def test_a_damaged_packet_loses_only_frames_that_refer_to_it(proxies):
     source = proxies.of("a.mp4")
     table, plain = open_index(source).table, linear_frames(source.proxy)
     with source.proxy.open("r+b") as file:
         file.seek(int(table.offsets[11]) + 5)
         file.write(b"\x00\xff\x00")
     decoder, came = open_decoder(source), []
-    said = r"frame 11 and 2 more of a.mp4.*its proxy .* is damaged"
-    with pytest.raises(DecodeError, match=said):
+    message = r"frame 11 and 2 more of a.mp4.*its proxy .* is damaged"
+    with pytest.raises(DecodeError, match=message):
         came.extend(decoder.run(DecodeJob((7, 10, 11, 12, 15, 16))))
     assert [number for number, _ in came] == [7, 10, 16]
     for number, frame in came:
@@ -234,7 +234,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_proxy_that_is_not_the_one_that_was_made_is_named(proxies, change):
+def test_a_changed_proxy_is_refused_by_name(proxies, change):
     source = proxies.of("a.mp4")
     decoder = open_decoder(source)
     CHANGES[change](source.proxy, proxies.of("b.mp4").proxy)
@@ -245,7 +245,7 @@ def test_a_proxy_that_is_not_the_one_that_was_made_is_named(proxies, change):
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_facts_that_are_not_those_of_the_proxy_are_refused(proxies, change):
+def test_an_entry_of_another_proxy_is_refused(proxies, change):
     source = proxies.of("a.mp4")
     CHANGES[change](source.entry, proxies.of("b.mp4").entry)
     with pytest.raises(OpenError, match=r"cannot open the proxy of a.mp4") as found:
@@ -254,6 +254,6 @@ def test_facts_that_are_not_those_of_the_proxy_are_refused(proxies, change):
 
 
 @needs_torchcodec
-def test_another_backend_is_refused_for_proxies(by_codec):
+def test_proxies_need_the_pyav_backend(by_codec):
     with pytest.raises(BackendError, match="decoded on the CPU, by PyAV: leave backend out"):
         open_decoder(by_codec["h264"].videos[0], decoding=TORCHCODEC)

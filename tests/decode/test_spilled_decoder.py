@@ -1,4 +1,4 @@
-"""Frames of a disk among decoded ones: the frames, order and errors of the decoder alone."""
+"""Frames from a disk and decoded ones: same frames, order and errors as the decoder's."""
 
 import re
 from contextlib import closing
@@ -61,7 +61,7 @@ def store(tmp_path):
 
 
 def _with_some(index, shape, store, frames):
-    """Return a decoder of a video, some of whose frames are on the disk."""
+    """Return a decoder of a video with some frames on the disk."""
     if frames:
         with closing(spilled(open_decoder(index, shape), store, ON_CPU)) as writer:
             for frame in frames:
@@ -70,7 +70,7 @@ def _with_some(index, shape, store, frames):
 
 
 def _delivered(decoder, jobs, out_of=lambda job: None):
-    """Return the frames of all jobs, with what was concealed or raised."""
+    """Return frames, concealed indices and errors of all jobs."""
     found = []
     for job in jobs:
         try:
@@ -83,7 +83,7 @@ def _delivered(decoder, jobs, out_of=lambda job: None):
 
 
 def _apart(job):
-    """Rows of memory with gaps between their pixels."""
+    """Return memory with gaps between rows."""
     return np.zeros((len(job.wanted), 32, 60, 3), np.uint8)[:, :, 6:54]
 
 
@@ -91,7 +91,7 @@ def _apart(job):
     ("shape", "stored"),
     [*product(["resized"], STORED), *product([*SHAPES][1:], ["every second"])],
 )
-def test_frames_and_their_order_are_those_of_the_decoder(index, store, shape, stored):
+def test_frames_and_order_equal_the_decoders(index, store, shape, stored):
     with closing(open_decoder(index, SHAPES[shape])) as plain:
         expected = _delivered(plain, JOBS)
     with _with_some(index, SHAPES[shape], store, STORED[stored]) as decoder:
@@ -99,7 +99,7 @@ def test_frames_and_their_order_are_those_of_the_decoder(index, store, shape, st
         assert decoder.counters.frames_delivered == sum(len(job.wanted) for job in JOBS)
         if stored == "all":
             assert decoder.counters.frames_decoded == 0
-        # All of the first job is on the disk since.
+        # All frames of the first job are on the disk now.
         before = decoder.counters.frames_decoded
         assert _delivered(decoder, JOBS) == expected
         assert decoder.counters.frames_decoded == before
@@ -128,7 +128,7 @@ def test_frames_are_written_to_the_given_memory(index, store, memory, stored):
 
 @pytest.mark.parametrize("conceals", [False, True])
 @pytest.mark.parametrize("stored", STORED)
-def test_damaged_frames_are_as_without_a_disk_and_never_stored(damaged, store, stored, conceals):
+def test_damaged_frames_are_never_stored(damaged, store, stored, conceals):
     job = DecodeJob(tuple(range(NUM_FRAMES)), conceals=conceals)
     with closing(open_decoder(damaged, SHAPE)) as plain:
         [*good, expected] = _delivered(plain, [job])
@@ -163,7 +163,7 @@ def test_frames_of_another_size_than_the_first_are_decoded(scanned, store):
     ],
     ids=["size", "dtype"],
 )
-def test_memory_that_does_not_fit_is_refused_as_by_the_decoder(index, store, memory, error):
+def test_memory_of_wrong_shape_raises_the_decoders_error(index, store, memory, error):
     job = DecodeJob((0, 1, 2, 3))
     with closing(open_decoder(index, SHAPE)) as plain, pytest.raises(error) as refused:
         [*plain.run(job, memory)]
@@ -172,7 +172,7 @@ def test_memory_that_does_not_fit_is_refused_as_by_the_decoder(index, store, mem
         [*decoder.run(job, memory)]
 
 
-def test_a_payload_that_is_no_packet_is_decoded(index, store):
+def test_an_invalid_stored_packet_is_decoded_again(index, store):
     with closing(open_decoder(index, SHAPE)) as plain:
         expected = _delivered(plain, JOBS)
     store.write(spill_key(index, SHAPE, ON_CPU), dict.fromkeys(range(0, 40, 3), b"no packet"))
@@ -180,7 +180,7 @@ def test_a_payload_that_is_no_packet_is_decoded(index, store):
         assert _delivered(decoder, JOBS) == expected
 
 
-def test_what_was_decoded_is_stored_also_if_the_caller_leaves(index, store):
+def test_decoded_frames_are_stored_if_the_caller_stops_early(index, store):
     with _with_some(index, SHAPE, store, []) as decoder:
         frames = decoder.run(JOBS[0])
         for _ in range(5):

@@ -1,4 +1,4 @@
-"""Frames become the RGB tensors that their colours say, near those that swscale makes of them."""
+"""RGB tensors of frames follow the color tags, and are close to swscale's."""
 
 import gc
 
@@ -50,7 +50,7 @@ def by_tensors(frame, shape=SHAPES["as it is"], turn=UPRIGHT, *, device="cpu", l
 
 
 def assert_near(frame, shape, turn=UPRIGHT, *, left=False, most=5, mean=2.2):
-    """Hold tensors against the picture of swscale: grey levels apart, the most and the mean."""
+    """Compare tensors with swscale's image: maximum and mean difference in levels."""
     expected = ArrayConverter(shape, turn, "clip").convert(frame, None).astype(int)
     found = by_tensors(frame, shape, turn, left=left).astype(int)
     assert found.shape == expected.shape
@@ -59,7 +59,7 @@ def assert_near(frame, shape, turn=UPRIGHT, *, left=False, most=5, mean=2.2):
 
 
 def exact(frame):
-    """Return RGB at full size by the formulas of H.273, colour of 2x2 shared: float64."""
+    """Return float64 RGB at full size by the formulas of H.273; 2x2 pixels share chroma."""
     planes = [rows_of(plane, plane.width).astype(float) for plane in frame.planes]
     red, blue = {1: (0.2126, 0.0722), 5: (0.299, 0.114), 9: (0.2627, 0.0593)}[frame.colorspace]
     black, whites, greys = (0, 255, 255) if frame.color_range == 2 else (16, 219, 224)
@@ -72,7 +72,7 @@ def exact(frame):
 
 @pytest.mark.parametrize("is_full", [False, True])
 @pytest.mark.parametrize("matrix", [1, 5, 9])
-def test_colours_are_those_of_the_formulas_to_half_a_grey_level(matrix, is_full):
+def test_colors_follow_the_formulas_within_half_a_level(matrix, is_full):
     frame = made_frame((96, 128), matrix=matrix, is_full=is_full, is_noise=True)
     assert np.abs(by_tensors(frame) - exact(frame)).max() < 0.51
 
@@ -88,7 +88,7 @@ def test_colours_are_those_of_the_formulas_to_half_a_grey_level(matrix, is_full)
     ],
 )
 @pytest.mark.parametrize("pixel_format", ["yuv420p", "yuv420p10le"])
-def test_known_colours_come_out(pixel_format, number, matrix, is_full, rgb):
+def test_known_colors_are_converted(pixel_format, number, matrix, is_full, rgb):
     frame = made_frame((4, 4), pixel_format, matrix, is_full=is_full)
     for plane, value in zip(frame.planes, number, strict=True):
         wide = np.full(plane.line_size * plane.height, value, np.uint8)
@@ -101,23 +101,23 @@ def test_known_colours_come_out(pixel_format, number, matrix, is_full, rgb):
 
 @pytest.mark.parametrize("is_noise", [False, True], ids=["waves", "noise"])
 @pytest.mark.parametrize(("pixel_format", "matrix", "is_full"), STORED)
-def test_pictures_are_near_those_of_swscale(pixel_format, matrix, is_full, is_noise):
+def test_frames_are_close_to_swscale(pixel_format, matrix, is_full, is_noise):
     frame = made_frame((96, 128), pixel_format, matrix, is_full=is_full, is_noise=is_noise)
     for name, shape in SHAPES.items():
         if name == "larger" and is_noise:
-            continue  # swscale clips there on the way, and so differs by up to 46
+            continue  # swscale clips in between, and differs by up to 46
         assert_near(frame, shape)
 
 
 @pytest.mark.parametrize("shape", [FrameFormat(size=(41, 57)), FrameFormat(size=(8, 9))])
 @pytest.mark.parametrize("size", [(97, 129), (96, 129), (75, 57)])
-def test_smaller_pictures_of_an_odd_width_are_those_of_swscale_to_one_grey_level(size, shape):
+def test_smaller_frames_of_odd_width_equal_swscale_within_one_level(size, shape):
     for is_noise in (False, True):
         assert_near(made_frame(size, is_noise=is_noise), shape, most=1, mean=0.1)
 
 
 @pytest.mark.parametrize("size", [(97, 129), (96, 129), (97, 128), (5, 3), (1, 1), (6, 4)])
-def test_frames_of_any_size_are_near_those_of_swscale(size):
+def test_frames_of_any_size_are_close_to_swscale(size):
     for shape in (FrameFormat(), FrameFormat(size=(5, 7)), FrameFormat(size=(4, 4))):
         assert_near(made_frame(size), shape, mean=5)
 
@@ -125,7 +125,7 @@ def test_frames_of_any_size_are_near_those_of_swscale(size):
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("pixel_format", ["yuv420p", "yuv420p10le"])
-def test_frames_as_gpus_store_them_become_the_tensors_of_planar_ones(pixel_format, shape, left):
+def test_semiplanar_frames_equal_planar_ones(pixel_format, shape, left):
     frame = made_frame((50, 70), pixel_format, is_noise=True)
     if shape.crop is not None:
         shape = FrameFormat(crop=Crop(top=1, left=3, height=40, width=31), size=shape.size)
@@ -141,7 +141,7 @@ def test_frames_as_gpus_store_them_become_the_tensors_of_planar_ones(pixel_forma
         *("bt601", "bt709", "bt709_full", "bt2020"),
     ],
 )
-def test_decoded_pictures_are_near_those_of_swscale_wherever_a_codec_puts_colour(written, kind):
+def test_decoded_frames_are_close_to_swscale_for_each_chroma_location(written, kind):
     frame = read_frames(written(kind))[3]
     left = chroma_is_left(KINDS[kind].codec)
     for size, most, mean in ((None, 5, 2.2), ((40, 56), 5, 2.2), ((40, 57), 1, 0.1)):
@@ -149,7 +149,7 @@ def test_decoded_pictures_are_near_those_of_swscale_wherever_a_codec_puts_colour
 
 
 @pytest.mark.parametrize("path", real_clips()[::3])
-def test_pictures_of_real_clips_are_near_those_of_swscale(path):
+def test_frames_of_real_clips_are_close_to_swscale(path):
     index = StreamIndex.scan(path)
     [frame] = read_frames(path, most=1)
     left = chroma_is_left(index.info.codec)
@@ -158,13 +158,13 @@ def test_pictures_of_real_clips_are_near_those_of_swscale(path):
 
 
 @pytest.mark.parametrize("flips", [(True, False, True), (False, True, False), (True, True, True)])
-def test_pictures_are_turned_upright(flips):
+def test_frames_are_rotated_upright(flips):
     frame = made_frame((96, 128))
     for shape in (FrameFormat(), FrameFormat(size=(30, 50)), SHAPES["crop"], SHAPES["contain"]):
         assert_near(frame, shape, Orientation(*flips), mean=5)
 
 
-def test_each_picture_has_memory_of_its_own_or_is_written_where_it_is_asked_for():
+def test_each_frame_has_its_own_memory_or_the_given_one():
     converter = TensorConverter(FrameFormat(), UPRIGHT, "clip")
     frame, other = made_frame((16, 16)), made_frame((16, 16), is_noise=True)
     first = converter.convert(frame, None)
@@ -177,8 +177,8 @@ def test_each_picture_has_memory_of_its_own_or_is_written_where_it_is_asked_for(
     assert not torch.equal(first, out)
 
 
-def test_what_pytorch_lacks_is_of_the_device_and_not_of_the_file(monkeypatch):
-    """Else a file would be left out as damaged where memory ran out."""
+def test_pytorch_errors_are_backend_errors(monkeypatch):
+    """Otherwise a file would be skipped as damaged if memory ran out."""
     converter = TensorConverter(FrameFormat(), UPRIGHT, "clip")
     with pytest.raises(BackendError, match=r"clip cannot be made into tensors on cpu: .*memory"):
         converter.new((1 << 50, 3))
@@ -190,7 +190,7 @@ def test_what_pytorch_lacks_is_of_the_device_and_not_of_the_file(monkeypatch):
 @needs_gpu
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("pixel_format", ["yuv420p", "yuv420p10le"])
-def test_a_gpu_computes_what_the_cpu_does(pixel_format, shape):
+def test_gpu_and_cpu_compute_the_same(pixel_format, shape):
     frame = made_frame((96, 128), pixel_format, is_noise=True)
     on_gpu = by_tensors(frame, shape, device="cuda:0").astype(int)
     assert np.abs(on_gpu - by_tensors(frame, shape)).max() <= 1

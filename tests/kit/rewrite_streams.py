@@ -1,10 +1,9 @@
-"""Files without an index, with another writer, a second view, or parameter sets told once.
+"""Files without an index, of an old x264 build, with a second view, or with parameter sets once.
 
-Each function reads a file, writes `out` and returns it. Sources: Microsoft, AVI RIFF
-File Reference; Rec. ITU-T H.265, sections 7.3.2.1 and F.7.3.2.1, for the second view (MV-HEVC), as
-the spatial video of phones and headsets has it. Decoders know from the first packet which build of
-x264 wrote a stream, and decode those of old builds by other rules (FFmpeg: below 151, where 4:4:4
-is coded with CABAC or without loss); the packets behind it do not name the build again.
+Each function reads a file, writes `out` and returns it. Sources: Microsoft, AVI RIFF File
+Reference; Rec. ITU-T H.265, sections 7.3.2.1 and F.7.3.2.1, for the second view (MV-HEVC, the
+spatial video of phones and headsets). Only the first packet names the x264 build; decoders treat
+old ones differently (FFmpeg: below 151, if 4:4:4 is coded with CABAC or losslessly).
 """
 
 import re
@@ -25,7 +24,7 @@ _HAS_INDEX = 0x10
 
 @rewriting
 def strip_index(data: bytearray) -> None:
-    """Leave out `idx1`: what is a keyframe is then not said, and FFmpeg calls every packet one."""
+    """Remove `idx1`, which lists the keyframes; FFmpeg then marks every packet as one."""
     at = 12
     while at + 8 <= len(data):
         kind, size = struct.unpack_from("<4sI", data, at)
@@ -43,16 +42,15 @@ _BUILD = re.compile(rb"x264 - core (\d+)")
 
 @rewriting
 def pose_as_x264_build(data: bytearray, *, build: int = 130) -> None:
-    """Write `path` to `out` with another number of the build in its first packet.
+    """Write `path` to `out` with another x264 build in its first packet.
 
-    Of a clip without loss ("qp=0" among the "x264-params") in 4:2:0, either rule makes pictures
-    without an error, and not the same ones. Of one in 4:4:4 with CABAC, the rule of the old builds
-    makes errors.
+    A lossless clip (`qp=0` in `x264-params`) in 4:2:0 decodes without errors as either, to
+    different pictures. One in 4:4:4 with CABAC gives errors as an old build.
     """
-    said = _BUILD.search(data)
-    assert said is not None
-    assert len(said[1]) == len(str(build)), "another number of digits"
-    data[said.start(1) : said.end(1)] = str(build).encode()
+    found = _BUILD.search(data)
+    assert found is not None
+    assert len(found[1]) == len(str(build)), "the number of digits must stay"
+    data[found.start(1) : found.end(1)] = str(build).encode()
 
 
 _START = b"\x00\x00\x01"
@@ -62,11 +60,10 @@ _MULTIVIEW = "0100000000000000"
 
 
 def announce_second_view(path: Path, out: Path) -> Path:
-    """Have the video parameter set of a ts say that there are two views; return `out`, a ts too.
+    """Announce two views in the video parameter set of a ts; return `out`, a ts too.
 
-    The pictures stay those of the base view, and none of another follow, as in a file out of which
-    the other view was left. FFmpeg then tells the view along with every frame. For another
-    container copy what this returns by `damage.cut_by_stream_copy`.
+    It has pictures of the base view only, like a file whose other view was removed. FFmpeg then
+    gives the view of every frame. For another container, copy it by `damage.cut_by_stream_copy`.
     """
     with av.open(str(path)) as source:
         context = source.streams.video[0].codec_context
@@ -88,7 +85,7 @@ def _with_two_views(unit: bytes, size: tuple[int, int]) -> bytes:
         place = _after_golomb(bits, place)
     two_layers = f"{1:06b}"
     text = bits[:6] + two_layers + bits[12:place]
-    # The highest layer, one more set of layers, both in it; no timing; an extension follows.
+    # Highest layer; one more layer set, with both; no timing; an extension follows.
     text += f"{1:06b}" + _golomb(1) + "11" + "0" + "1"
     text += "1" * (-len(text) % 8)
     level = bits[32 + _GENERAL_PROFILE_BITS - 8 : 32 + _GENERAL_PROFILE_BITS]
@@ -120,7 +117,7 @@ def _after_golomb(bits: str, place: int) -> int:
 
 
 def _escaped(plain: bytes) -> bytes:
-    """Put in the bytes that keep a start code from appearing (section 7.4.2)."""
+    """Insert the bytes that prevent start codes (section 7.4.2)."""
     return re.sub(rb"\x00\x00(?=[\x00-\x03])", b"\x00\x00\x03", plain)
 
 
@@ -130,14 +127,14 @@ _SETS = {".h264": (7, 8), ".hevc": (32, 33, 34)}
 def tell_sets_once(
     paths: Sequence[Path], out: Path, *, frame_rate: Fraction = Fraction(30)
 ) -> Path:
-    """Join Annex B files, leave out each parameter set that was told before, and mux them.
+    """Join Annex B files, remove repeated parameter sets, and mux them.
 
-    Give clips without B-frames: times are those of the packets, one after the other. Decoding from
-    a later keyframe then needs what a packet before it told.
+    The clips must have no B-frames: times follow the order of packets. Decoding from a later
+    keyframe then needs parameter sets of an earlier packet.
     """
     suffix = paths[0].suffix
-    told: set[bytes] = set()
-    raw = b"".join(_without(path.read_bytes(), _SETS[suffix], told) for path in paths)
+    seen: set[bytes] = set()
+    raw = b"".join(_without(path.read_bytes(), _SETS[suffix], seen) for path in paths)
     joined = out.with_name(f"{out.stem}-joined{suffix}")
     joined.write_bytes(raw)
     try:
@@ -147,8 +144,8 @@ def tell_sets_once(
     return out
 
 
-def _without(data: bytes, kinds: Sequence[int], told: set[bytes]) -> bytes:
-    """Return Annex B without the parameter sets that were told, and note those that it tells."""
+def _without(data: bytes, kinds: Sequence[int], seen: set[bytes]) -> bytes:
+    """Return Annex B without the parameter sets in `seen`, and add the others to it."""
     starts = [-3]
     while (at := data.find(_START, starts[-1] + 3)) >= 0:
         starts.append(at)
@@ -156,10 +153,10 @@ def _without(data: bytes, kinds: Sequence[int], told: set[bytes]) -> bytes:
     kept = bytearray()
     for unit in units:
         kind = unit[0] & 0x1F if kinds[0] == 7 else unit[0] >> 1 & 0x3F
-        if kind in kinds and unit in told:
+        if kind in kinds and unit in seen:
             continue
         if kind in kinds:
-            told.add(unit)
+            seen.add(unit)
         kept += b"\0" + _START + unit
     return bytes(kept)
 

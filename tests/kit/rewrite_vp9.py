@@ -1,8 +1,8 @@
 """VP9 with pictures that are shown by a packet of two bytes, and with intra-only pictures.
 
-Each function reads `path`, writes `out` and returns it. The clip must be error resilient, so that
-no picture adapts to the one before: ("error-resilient", "1") and ("auto-alt-ref", "0") among its
-options. Source: the VP9 bitstream and decoding process specification, section 6.2.
+Each function reads `path`, writes `out` and returns it. The clip must be encoded with `RESILIENT`,
+so that no picture adapts to an earlier one. Source: the VP9 bitstream and decoding process
+specification, section 6.2.
 """
 
 from collections.abc import Collection, Sequence
@@ -16,25 +16,25 @@ from headrace.testing.damage import rewrite_packets
 _SYNC_BITS, _SIZE_BITS, _KEPT_BITS = 24, 32, 8
 _FEATURE_BITS = (8 + 1, 6 + 1, 2, 0)
 RESILIENT = (("error-resilient", "1"), ("auto-alt-ref", "0"), ("lag-in-frames", "0"))
-"""Options of the encoder whose pictures may be rewritten."""
+"""Encoder options that make pictures rewritable."""
 _SHOW_EXISTING = "10" + "00" + "1"
-"""Frame marker, profile, and the bit that says that no picture is coded here."""
+"""Frame marker, profile, and the bit for a picture that is shown, not coded."""
 
 
 class Header(NamedTuple):
-    """A header cut into pieces; each piece is its bits, as a text of "0" and "1"."""
+    """The parts of a header, as strings of "0" and "1"."""
 
     is_keyframe: bool
     kept_in: int
-    """A bit for each of the eight places where the decoder keeps the picture."""
+    """A bit for each of the decoder's eight reference slots that the picture is kept in."""
     sync: str
     colour: str
     references: str
-    """Which pictures are referred to; nothing for keyframes."""
+    """The references; empty for keyframes."""
     size: str
-    """The size, or which reference it is taken from, and the size to be shown in."""
+    """The size, or the reference with this size, and the display size."""
     rest: str
-    """Everything behind, up to the length of the compressed header."""
+    """The rest, up to the length of the compressed header."""
     length: int
     """Bytes of the whole header."""
 
@@ -42,10 +42,10 @@ class Header(NamedTuple):
 def show_existing(
     path: Path, out: Path, *, ordinals: Collection[int], separate: bool = False
 ) -> Path:
-    """Hide the pictures at `ordinals`, and show each by a packet that only names where it is kept.
+    """Hide the pictures at `ordinals`, and show each by a packet that names its slot.
 
-    Both lie in one packet, as encoders pack them; `separate` gives each its own, the hidden one a
-    tick before the other.
+    Both share one packet, as encoders write them; with `separate`, the hidden one has its own, a
+    tick earlier.
     """
 
     def hide(ordinal: int, payload: bytes) -> list[bytes]:
@@ -62,9 +62,9 @@ def intra_only(
 ) -> Path:
     """Turn the keyframes at `ordinals` into hidden intra-only pictures that are shown at once.
 
-    `kept_in` has a bit for each of the eight places where pictures are kept; what comes after
-    refers to pictures from before in the places that are left out. Cut there by
-    `damage.cut_by_stream_copy`, a file begins with an intra-only picture.
+    `kept_in` has a bit for each of the eight slots; the others still hold earlier pictures, which
+    later ones refer to. Cut there by `damage.cut_by_stream_copy`, a file starts with an intra-only
+    picture.
     """
 
     def turn(ordinal: int, payload: bytes) -> list[bytes]:
@@ -80,11 +80,11 @@ def intra_only(
 
 
 def scale_references(first: Path, second: Path, out: Path, *, ordinal: int) -> Path:
-    """Go over from `first` to `second`, the same clip at another size, without a keyframe.
+    """Change from `first` to `second`, the same clip at another size, without a keyframe.
 
-    `ordinal` is a keyframe of both. It comes from `first`, and what follows from `second`, whose
-    pictures then refer to those of another size: the decoder scales them. The second size must
-    be between half and sixteen times the first.
+    `ordinal` is a keyframe of both. It comes from `first`, the later pictures from `second`; the
+    decoder scales their references. The second size must be between half and sixteen times the
+    first.
     """
     with av.open(str(second)) as source:
         later = [bytes(packet) for packet in source.demux(video=0) if packet.size]
@@ -100,7 +100,7 @@ def scale_references(first: Path, second: Path, out: Path, *, ordinal: int) -> P
 
 
 def _sized(payload: bytes, size: str) -> bytes:
-    """The picture with a size of its own, where it had that of a reference."""
+    """Return the picture with an explicit size in place of a reference's."""
     header = read_header(payload)
     start = "10" + "00" + "0" + "1" + "1" + "1" + f"{header.kept_in:08b}" + header.references
     found_in_none, shown_as_coded = "000", "0"
@@ -120,14 +120,14 @@ def _hidden(header: Header) -> str:
 def _shown_later(payload: bytes, header: Header, bits: str, *, separate: bool) -> list[bytes]:
     hidden = _bytes_of(bits) + payload[header.length :]
     place = (header.kept_in & -header.kept_in).bit_length() - 1
-    assert place >= 0, "this picture is kept nowhere, so that nothing can show it later"
-    # The second byte says nothing; without it, some readers take the packet for a skipped frame.
+    assert place >= 0, "this picture is kept in no slot, so it cannot be shown later"
+    # The second byte is empty; without it, some readers skip the frame.
     shown = _bytes_of(_SHOW_EXISTING + f"{place:03b}") + b"\x00"
     return [hidden, shown] if separate else [_superframe([hidden, shown])]
 
 
 def _superframe(parts: list[bytes]) -> bytes:
-    """Pack pictures into one packet (annex B): behind them their sizes, four bytes each."""
+    """Pack pictures into one packet (annex B), followed by their sizes of four bytes each."""
     marker = bytes([0b110 << 5 | 3 << 3 | len(parts) - 1])
     sizes = b"".join(len(part).to_bytes(4, "little") for part in parts)
     return b"".join(parts) + marker + sizes + marker
@@ -139,7 +139,7 @@ def _bytes_of(bits: str) -> bytes:
 
 
 def read_header(payload: bytes) -> Header:
-    """Cut the header of a shown picture into its pieces."""
+    """Return the parts of a shown picture's header."""
     bits = _Bits(payload)
     start = bits.take(8)
     is_keyframe = start[5] == "0"
@@ -170,7 +170,7 @@ class _Bits:
         return self.take(1) == "1"
 
     def flagged(self, count: int) -> str:
-        """A flag, and `count` bits behind it where it is set."""
+        """Return a flag, and `count` bits after it if it is set."""
         return "1" + self.take(count) if self.is_set() else "0"
 
     def all_flagged(self, counts: Sequence[int]) -> None:
@@ -180,7 +180,7 @@ class _Bits:
 
 def _size(bits: _Bits) -> str:
     start = bits.place
-    if not any(bits.is_set() for _ in range(3)):  # that of a reference
+    if not any(bits.is_set() for _ in range(3)):  # the size of a reference
         bits.take(_SIZE_BITS)
     bits.flagged(_SIZE_BITS)
     return bits.text[start : bits.place]
@@ -190,7 +190,7 @@ def _rest(bits: _Bits, *, is_keyframe: bool) -> str:
     start = bits.place
     if not is_keyframe:
         bits.take(1)
-        bits.take(0 if bits.is_set() else 2)  # the filter is switchable, or it is named
+        bits.take(0 if bits.is_set() else 2)  # a switchable filter, or the filter
     bits.take(2 + 6 + 3)
     if bits.is_set() and bits.is_set():  # deltas, and they change
         bits.all_flagged([7] * (4 + 2))
@@ -203,7 +203,7 @@ def _rest(bits: _Bits, *, is_keyframe: bool) -> str:
         if bits.is_set():  # data
             bits.take(1)
             bits.all_flagged(8 * _FEATURE_BITS)
-    # Below 512 pixels of width there is one column of tiles, and no bit about it.
+    # Below 512 pixels of width there is one tile column, and no bit for it.
     bits.flagged(1)
     bits.take(16)
     return bits.text[start : bits.place]

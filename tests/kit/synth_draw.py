@@ -1,9 +1,9 @@
 """Files at random: clips of every kind, rewritten, joined, cut and damaged.
 
 draw = draw_clip(Random(7))
-path = write_draw(tmp_path / "clip", draw)      # draw.name says what it is
+path = write_draw(tmp_path / "clip", draw)      # draw.name describes it
 
-What a linear decode makes of one is what every other way must make of it too.
+Every way of decoding must give what a linear decode gives.
 """
 
 from collections.abc import Callable
@@ -40,28 +40,28 @@ _JOINED: dict[Container, tuple[Codec, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Draw:
-    """A file drawn at random, as a value. What it says happens in the order of its fields."""
+    """A file drawn at random, as a value. Changes are applied in the order of the fields."""
 
     clip: SynthClip
     rewrite: Rewrite | None = None
-    """held_times: only each third packet has a time of its own. missing_times: two of three have
-    none. every_sample_sync: the index calls each packet a keyframe. show_existing, intra_only: see
+    """held_times: three packets share each time. missing_times: two of three packets have none.
+    every_sample_sync: the index marks every packet as a keyframe. show_existing, intra_only: see
     `rewrite_vp9`. no_index: see `rewrite_streams`."""
     second_size: tuple[int, int] | None = None
     """The clip is followed by itself at this size (height, width), in the same stream."""
     start_ordinal: int = 0
-    """The first packet that is kept; 0: all are."""
+    """The first packet that is kept; 0: all."""
     flipped_ordinals: tuple[int, ...] = ()
     """Packets, counted after the cut, in which bits are flipped."""
 
     @property
     def is_damaged(self) -> bool:
-        """Whether bits are flipped, so that decoding may complain."""
+        """Whether bits are flipped, so that decoding may log errors."""
         return bool(self.flipped_ordinals)
 
     @property
     def name(self) -> str:
-        """What the file is, readable and fit for a file name, a test's name or a report."""
+        """A description, valid as a file name."""
         flipped = ",".join(map(str, self.flipped_ordinals))
         words: list[object] = [
             *_words_of(self.clip),
@@ -76,9 +76,9 @@ class Draw:
 def draw_clip(rng: Random) -> Draw:
     """Draw a file; the same state of `rng` gives the same one.
 
-    What FFmpeg refuses to encode or to mux is not drawn. About one in seven begins in the middle,
-    one in twenty is damaged, one in ten is rewritten or changes its size, half of AVI has no
-    index. Each costs 0.02 to 0.5 s to write.
+    FFmpeg can encode and mux all of them. About one in seven starts in the middle, one in twenty
+    is damaged, one in ten is rewritten or changes its size, half of the AVI files have no index.
+    Writing one takes 0.02 to 0.5 s.
     """
     clip = draw_synth_clip(rng)
     if _can_rewrite_vp9(clip) and rng.random() < 0.3:
@@ -102,10 +102,10 @@ def draw_clip(rng: Random) -> Draw:
 
 
 def write_draw(path: Path, draw: Draw) -> Path:
-    """Write the file that `draw` describes and return where it lies.
+    """Write the file that `draw` describes and return its path.
 
-    The container's suffix is added where `path` does not end in it. The same draw gives the same
-    bytes with the same libraries.
+    The container's suffix is added if `path` does not end in it. The same draw gives the same bytes
+    with the same libraries.
     """
     suffix = draw.clip.container
     out = path if path.suffix == f".{suffix}" else path.with_name(f"{path.name}.{suffix}")
@@ -147,7 +147,7 @@ _REWRITES: dict[Rewrite, Callable[[Path, Path], Path]] = {
     "show_existing": partial(rewrite_vp9.show_existing, ordinals=range(1, 1000, 7)),
     "intra_only": _turn_keyframes,
 }
-"""What rewrites a file; held times are of its container."""
+"""Functions that rewrite a file; that of held times depends on the container."""
 
 
 def _rewrites_of(clip: SynthClip) -> list[Rewrite]:
@@ -170,25 +170,25 @@ def _can_rewrite_vp9(clip: SynthClip) -> bool:
 
 
 def _can_cut(clip: SynthClip) -> bool:
-    """Whether its packets can be copied: Matroska keeps no dts, and uneven ones are guessed ill."""
+    """Return whether packets can be copied: Matroska stores no dts, FFmpeg guesses uneven ones."""
     is_even = not clip.timing.durations_seconds or clip.container not in ("mkv", "webm")
     return clip.container in _CUT and is_even and clip.num_frames > 20
 
 
 def _can_damage(draw: Draw) -> bool:
-    """Whether packets can be copied once more, whatever is in them: muxers read those of AV1."""
+    """Return whether damaged packets can be muxed: muxers parse those of AV1."""
     is_sure = not draw.start_ordinal or draw.clip.container not in ("mkv", "webm")
     return draw.clip.codec != "av1" and is_sure
 
 
 def _can_join(clip: SynthClip) -> bool:
-    """Whether a second clip can follow: the packets tell what changes, and the clock goes on."""
+    """Return whether a second clip can follow: packets hold the changes, times continue."""
     is_plain = clip.structure in (None, "b_pyramid") and clip.timing.start_seconds == 0
     return is_plain and clip.codec in _JOINED.get(clip.container, ())
 
 
 def _words_of(clip: SynthClip) -> list[object]:
-    """Return the words of a name; what is false stands for none."""
+    """Return the words of a name; false ones are omitted."""
     timing, look = clip.timing, clip.look
     return [
         *(clip.codec, clip.container, "{}x{}".format(*clip.size), look.pixel_format),

@@ -1,6 +1,6 @@
 """Clips at random: codec, container, options, structure, timing, size and look.
 
-Only what FFmpeg agrees to encode and to mux is drawn.
+FFmpeg can encode and mux all of them.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _WEIGHTS: dict[Codec, int] = {
     "av1": 5,
 }
 _OTHERS: tuple[Codec, ...] = tuple(
-    # Left out: one needs frames of 576 x 720.
+    # Without dvvideo, which needs frames of 576 x 720.
     sorted({c for codecs in CODECS_IN.values() for c in codecs} - {*_WEIGHTS, "dvvideo"})
 )
 _OTHERS_SHARE = 0.3
@@ -132,7 +132,7 @@ def _draw_timing(
     if container == "ts" and rng.random() < 0.1:
         start = Fraction(-2)
     durations: tuple[Fraction, ...] = ()
-    # A hidden picture needs room before the next one, in whole milliseconds.
+    # A hidden picture needs a whole millisecond before the next one.
     is_free = codec in _FREE_TIMING and structure != "hidden_packets"
     if is_free and rng.random() < 0.25:
         ticks = [rng.choice([1500, 3000, 3003, 4500, 9000, 90_000]) for _ in range(7)]
@@ -156,7 +156,7 @@ Options = tuple[tuple[str, str], ...]
 
 
 def draw_options(rng: Random, clip: SynthClip) -> Options:
-    """Return further options for the encoder of `clip`, none of which it refuses."""
+    """Return further options that the encoder of `clip` accepts."""
     return _OPTIONS[clip.codec](rng, clip) if clip.codec in _OPTIONS else ()
 
 
@@ -194,9 +194,9 @@ def _x265(rng: Random, clip: SynthClip) -> Options:
         "scenecut": rng.choice([0, 40]),
         "weightp": rng.choice([0, 1]),
         "aud": rng.choice([0, 0, 1]),
-        # With many B-frames its decoding times then pass the presentation times.
+        # With many B-frames, x265 would set decoding times after presentation times.
         "temporal-layers": rng.choice([0, 0, 2]) if clip.b_frames < 4 else 0,
-        # It has to look further than the B-frames reach.
+        # Must be more than the B-frames.
         "rc-lookahead": rng.choice([10, 20]),
     }
     if rng.random() < 0.3:

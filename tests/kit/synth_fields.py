@@ -1,8 +1,8 @@
-"""MPEG-2 whose frames are coded as two pictures, one for each field, as broadcasters do.
+"""MPEG-2 whose frames are coded as two pictures, one per field, as by broadcasters.
 
-No encoder at hand writes field pictures. But one field is a picture of half the height, and where
-nothing moves its bits are the same: so the fields are encoded as two streams, then their headers
-are rewritten and their pictures dealt out in turn. Source: ISO/IEC 13818-2, sections 6.2 and 7.6.
+FFmpeg encodes no field pictures. But a field is a picture of half the height, with the same bits if
+nothing moves. So the fields are encoded as two streams, then interleaved with rewritten headers.
+Source: ISO/IEC 13818-2, sections 6.2 and 7.6.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ _TOP, _BOTTOM = 1, 2
 def write_field_pictures(path: Path, clip: SynthClip) -> Path:
     """Write `clip`, which must be MPEG-2 without B-frames, as field pictures; return `path`.
 
-    Each frame is two I or two P pictures, in one packet; its number is read as ever.
+    Each frame is two I or two P pictures, in one packet.
     """
     assert (clip.codec, clip.b_frames, clip.size[0] % 32) == ("mpeg2video", 0, 0)
     options = muxer_options(clip.container)
@@ -47,13 +47,13 @@ def write_field_pictures(path: Path, clip: SynthClip) -> Path:
 
 
 def _encoded(clip: SynthClip, field: int) -> list[bytes]:
-    """The packets of one field, as a stream of pictures of half the height."""
+    """Return the packets of one field, a stream of pictures of half the height."""
     encoder = av.CodecContext.create("mpeg2video", "w")
     assert isinstance(encoder, av.VideoCodecContext)
     encoder.height, encoder.width = clip.size[0] // 2, clip.size[1]
     encoder.pix_fmt, encoder.time_base = "yuv420p", 1 / clip.frame_rate
     encoder.framerate, encoder.thread_count = clip.frame_rate, 1
-    # Vectors would be coded otherwise in a field, so that only what stays in place may be used.
+    # Motion vectors are coded differently in fields.
     encoder.options = encoder_of(clip)[1] | {"motion_est": "zero"}
     packets: list[Packet[VideoStream]] = []
     for picture in clip.pictures:
@@ -70,14 +70,14 @@ def _as_field(payload: bytes, clip: SynthClip, field: int) -> bytes:
     return b"".join(
         _rewritten(unit, clip, field)
         for unit in _units(payload)
-        # What stands before the first field counts for the second one too.
+        # The headers before the first field apply to the second too.
         if field == _TOP or not _is_heading(unit)
     )
 
 
 def _units(payload: bytes) -> list[bytes]:
     head, *units = payload.split(b"\x00\x00\x01")
-    # Zeros before a start code belong to the unit before it; nothing is lost with the first ones.
+    # Zeros before a start code belong to the unit before; the first ones can be dropped.
     assert not head.strip(b"\x00")
     return [b"\x00\x00\x01" + unit for unit in units]
 

@@ -1,9 +1,9 @@
-"""Named files that no encoder writes by itself: cut, joined, rewritten or damaged after encoding.
+"""Named files that no encoder writes: cut, joined, rewritten or damaged after encoding.
 
 path = write_recipe("h264_cut_at_open_gop_mp4", tmp_path)
 
-What a linear decode makes of each is what every other way must make of it too, its complaints
-included: not every frame of these has a number that can be read.
+Every way of decoding must give what a linear decode gives, its errors too. Not every frame shows a
+readable number.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,20 +32,20 @@ Join = Callable[[Sequence[Path], Path], Path]
 
 
 class Recipe(NamedTuple):
-    """How a file comes about."""
+    """How a file is made."""
 
     clips: tuple[SynthClip, ...]
-    """What is encoded first."""
+    """The clips that are encoded first."""
     make: Callable[[list[Path], Path], Path]
-    """Makes the file out of the paths of those clips."""
+    """Makes the file from the paths of those clips."""
     container: Container
     """The suffix of the file."""
 
 
 def write_recipe(name: str, folder: Path) -> Path:
-    """Write the file `name` of `RECIPES` into `folder` and return where it lies.
+    """Write the file `name` of `RECIPES` into `folder` and return its path.
 
-    Costs 0.03 to 0.4 s. The same recipe gives the same bytes with the same libraries.
+    Takes 0.03 to 0.4 s. The same recipe gives the same bytes with the same libraries.
     """
     recipe = RECIPES[name]
     out = folder / f"{name}.{recipe.container}"
@@ -55,7 +55,7 @@ def write_recipe(name: str, folder: Path) -> Path:
 
 
 def written_in(folder: Path) -> Callable[[str | SynthClip], Path]:
-    """Return a function: clip, or name of a kind or a recipe -> its file, which is written once."""
+    """Return a function: a clip, or the name of a kind or recipe -> its file, written once."""
     numbers = count()
 
     @cache
@@ -74,7 +74,7 @@ def _from(clip: SynthClip, change: Change, container: Container | None = None) -
 
 
 def _cut(clip: SynthClip, *, keyframe: int, and_packets: int = 0) -> Recipe:
-    """Begin at a keyframe, or some packets behind it."""
+    """Start at a keyframe, or some packets after it."""
 
     def cut(path: Path, out: Path) -> Path:
         start = damage.keyframe_ordinals(path)[keyframe] + and_packets
@@ -105,7 +105,7 @@ def _fields(container: Container) -> Recipe:
 
 
 def _sets_told_once(codec: Literal["h264", "hevc"], container: Container) -> Recipe:
-    """A clip, and behind it one that is coded with other picture parameter sets."""
+    """A clip, followed by one with other picture parameter sets."""
     clip = SynthClip(codec=codec, container=codec, num_frames=48)
     parameters = "chroma-qp-offset=6" if codec == "h264" else "cbqpoffs=6:crqpoffs=-6"
     name = "x264-params" if codec == "h264" else "x265-params"
@@ -161,7 +161,7 @@ _SHOWN_APART = partial(show_existing, ordinals=[15, 20, 30, 45], separate=True)
 
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {
-        # Begins where nothing, or not all, can be decoded.
+        # First packets that cannot all be decoded.
         "h264_cut_at_open_gop_mp4": _cut(_OPEN, keyframe=1),
         "h264_cut_at_open_gop_mkv": _cut(_OPEN_MKV, keyframe=1),
         "h264_cut_at_open_gop_ts": _cut(_OPEN_TS, keyframe=1),
@@ -185,11 +185,11 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "mpeg2_missing_times_mpg": _from(_MPG, _ONE_IN_TWELVE),
         "mpeg2_missing_times_vob": _from(_VOB, _ONE_IN_TWELVE),
         "mpeg2_missing_times_ts": _from(_MPG_TS, rewrite_pes.drop_times),
-        # Keyframes that are none.
+        # False keyframes.
         "h263_every_sample_sync_3gp": _from(_H263, _EVERY),
         "h263_shifted_sync_3gp": _from(_H263, _SHIFTED),
         "mpeg4_every_sample_sync_mp4": _from(_MPEG4, _EVERY),
-        # Bits that flipped, packets that were lost.
+        # Flipped bits, lost packets.
         "h264_flipped_mp4": _flipped(replace(_OPEN, open_gop=False), every=30),
         "h264_flipped_open_gop_ts": _flipped(_OPEN_TS, every=30),
         "hevc_flipped_mp4": _flipped(_OPEN_HEVC, every=20),
@@ -198,14 +198,14 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "vp9_flipped_webm": _flipped(_VP9, every=30),
         "h264_lost_packets_ts": _from(_OPEN_TS, _LOST),
         "hevc_lost_packets_ts": _from(replace(_OPEN_HEVC, container="ts"), _LOST),
-        # What a stream says once, at its start or on the way.
+        # Data that a stream has only once.
         "h264_sets_told_once_mp4": _sets_told_once("h264", "mp4"),
         "h264_sets_told_once_mkv": _sets_told_once("h264", "mkv"),
         "hevc_sets_told_once_mkv": _sets_told_once("hevc", "mkv"),
         "h264_old_build_mp4": _from(_LOSSLESS, _OLD_BUILD),
         "h264_old_build_ts": _from(replace(_LOSSLESS, container="ts"), _OLD_BUILD),
         "h264_old_build_444_mp4": _from(_444, _OLD_BUILD),
-        # VP9 and MPEG-2 as their own encoders write them.
+        # VP9 and MPEG-2 that FFmpeg does not encode.
         "vp9_show_existing_webm": _from(_RESILIENT_VP9, _SHOWN_LATER),
         "vp9_show_existing_keyframes_webm": _from(_RESILIENT_VP9, _SHOWN_APART),
         "vp9_intra_only_webm": _from(_RESILIENT_VP9, partial(intra_only, ordinals=[15, 45])),
@@ -216,7 +216,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "mpeg2_fields_m2v": _fields("m2v"),
         "hevc_two_views_ts": _from(_HEVC_TS, rewrite_streams.announce_second_view),
         "hevc_two_views_mp4": _from(_HEVC_TS, _two_views, "mp4"),
-        # Frames that change their size on the way, and streams that are set up anew.
+        # Frames that change their size, and streams with new settings.
         "h264_two_sizes_ts": _two_sizes(_H264_TS),
         "h264_two_sizes_and_clocks_ts": _two_sizes(_H264_TS, concatenate),
         "h264_two_sizes_annex_b": _two_sizes(_clip("h264", "h264", b_frames=2), concatenate),
@@ -246,4 +246,4 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         ),
     }
 )
-"""Name of the file to how it comes about."""
+"""Name of the file -> its recipe."""

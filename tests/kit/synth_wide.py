@@ -1,7 +1,7 @@
-"""Further named kinds of clip: what recorders, broadcasters, browsers and archives write.
+"""More named kinds of clip, as recorders, broadcasters, browsers and archives write them.
 
-Read from first to last, all carry the numbers 0, 1, 2... in the order shown, as `KINDS` do; but
-not all of these files tell enough for every frame to be reached from anywhere.
+Like `KINDS`, they show the numbers 0, 1, 2... in order when read from first to last. Not all of
+them allow random access to every frame.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _MEDIUM = ("preset", "medium")
 
 
 def _x264(parameters: str) -> tuple[tuple[str, str], ...]:
-    """The settings of a recorder that leaves x264 to itself: B-frames where they pay."""
+    """Return options of a recorder that lets x264 choose its B-frames."""
     return (_MEDIUM, ("x264-params", f"b-adapt=1:weightp=2:ref=3:{parameters}"))
 
 
@@ -41,7 +41,7 @@ def _plain(
 
 
 def _in(name: str, clip: SynthClip, *containers: Container) -> dict[str, SynthClip]:
-    """The same clip in several containers, each named after its own."""
+    """Return the same clip in several containers, with their names as suffixes."""
     return {f"{name}_{each}": replace(clip, container=each) for each in containers}
 
 
@@ -55,7 +55,7 @@ _DV: dict[str, Any] = {"num_frames": 10, "size": (576, 720), "frame_rate": Fract
 
 WIDE_KINDS: Mapping[str, SynthClip] = MappingProxyType(
     {
-        # H.264 that is entered at pictures which are no IDR.
+        # H.264 with entry points that are not IDR.
         "h264_intra_refresh_30": replace(_INTRA_REFRESH, encoder_options=(_MEDIUM,)),
         "h264_intra_refresh_b": replace(_INTRA_REFRESH, b_frames=2),
         "h264_intra_refresh_ts": replace(_INTRA_REFRESH, container="ts"),
@@ -99,7 +99,7 @@ WIDE_KINDS: Mapping[str, SynthClip] = MappingProxyType(
         "mpeg1_mpg": replace(_MPEG1, open_gop=False),
         "mpeg1_mpg_open_gop": _MPEG1,
         **_in("mpeg1", _MPEG1, "m1v", "ts"),
-        # MPEG-4 part 2 and H.263, and what grew out of them.
+        # MPEG-4 part 2, H.263 and their descendants.
         "mpeg4_ts": SynthClip(codec="mpeg4", container="ts", b_frames=2),
         "mpeg4_m4v": SynthClip(codec="mpeg4", container="m4v", b_frames=2),
         "mpeg4_3gp": SynthClip(codec="mpeg4", container="3gp"),
@@ -117,7 +117,7 @@ WIDE_KINDS: Mapping[str, SynthClip] = MappingProxyType(
         "msmpeg4v2_avi": _plain("msmpeg4v2", "avi"),
         "msmpeg4v3_avi": _plain("msmpeg4v3", "avi"),
         "msmpeg4v3_wmv": _plain("msmpeg4v3", "wmv"),
-        # Older codecs whose frames lean on the last one.
+        # Older codecs whose frames depend on the last one.
         "cinepak_avi": _CINEPAK,
         "svq1_mov": _plain("svq1", "mov", "yuv410p"),
         "snow_avi": _plain("snow", "avi"),
@@ -126,7 +126,7 @@ WIDE_KINDS: Mapping[str, SynthClip] = MappingProxyType(
         "flashsv2_flv": _plain("flashsv2", "flv", "bgr24"),
         "gif": _plain("gif", "gif", "bgr8"),
         "apng": _plain("apng", "apng", "rgb24"),
-        # Codecs of editing rooms and archives: each frame for itself.
+        # Codecs for editing and archives: independent frames.
         "prores_mov": _plain("prores", "mov", "yuv422p10le"),
         "prores_mxf": _plain("prores", "mxf", "yuv422p10le"),
         "dnxhd_mxf": _plain("dnxhd", "mxf", "yuv422p", size=(128, 256)),
@@ -145,7 +145,7 @@ WIDE_KINDS: Mapping[str, SynthClip] = MappingProxyType(
         "mjpeg_mov": _plain("mjpeg", "mov", "yuvj420p"),
         "mjpeg_mkv": _plain("mjpeg", "mkv", "yuvj420p"),
         "mjpeg_raw": _plain("mjpeg", "mjpeg", "yuvj420p"),
-        # What browsers play.
+        # Codecs of browsers.
         "vp8_ogg": _plain("vp8", "ogg"),
         "vp8_ivf": _plain("vp8", "ivf"),
         "vp9_mp4": SynthClip(codec="vp9", gop=32),
@@ -159,4 +159,4 @@ WIDE_KINDS: Mapping[str, SynthClip] = MappingProxyType(
         "av1_10_bit": _plain("av1", "webm", "yuv420p10le"),
     }
 )
-"""Name of the kind to its clip."""
+"""Name of the kind -> its clip."""

@@ -171,7 +171,7 @@ def test_what_a_gpu_fails_on_is_decoded_by_the_cpu_and_said_with_the_reason(
     on_cpu = here.statistics.decoded_by.on_cpu
     assert on_cpu
     assert set(on_cpu) <= {str(each) for each in videos}
-    assert all("gave no frame" in each for each in on_cpu.values())
+    assert all("returned no frame" in each for each in on_cpu.values())
 
 
 @needs_no_gpu

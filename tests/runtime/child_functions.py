@@ -1,4 +1,4 @@
-"""What the children of the tests do; imports little, because each child imports it."""
+"""Functions for the children of tests; few imports, as each child imports this."""
 
 import ctypes
 import os
@@ -45,7 +45,7 @@ def stubborn(value, send):
 
 
 def leaving_a_child(fifo, send):
-    """The child of the child has the file open for as long as it lives."""
+    """Start a child that keeps a file open until it ends."""
     open_file = os.open(fifo, os.O_WRONLY)
     if os.fork() == 0:
         signal.pause()
@@ -66,7 +66,7 @@ def resting(seconds, send):
 
 
 def adding(argument, send):
-    """Adds what it is fed to its argument, and dies of a negative number."""
+    """Add each message to the argument; die at a negative number."""
     total = argument
     for number in iter_messages(send):
         if number < 0:
@@ -76,7 +76,7 @@ def adding(argument, send):
 
 
 def holding_the_interpreter(value, send):
-    """No thread of Python runs meanwhile, as in some libraries."""
+    """Sleep with the GIL held, like some libraries."""
     send("at work")
     ctypes.PyDLL(None).sleep(60)
 
@@ -97,9 +97,9 @@ def rank_holding(argument, ready):
 
 
 def working(argument, send):
-    """Works at all chunks it can claim, one by one or at once, and dies of a bad one as is planned.
+    """Work on all chunks it can claim, one by one or together; die at a bad one.
 
-    Before that it has read those of the planned kinds.
+    `plan` tells how, and which payloads are reported as decoded.
     """
     plan = argument["plan"]
     claimed = iter_claimed_chunks(argument, send)
@@ -121,7 +121,7 @@ def working(argument, send):
 
 @contextmanager
 def counting(_):
-    """A source that writes each number into the memory, as often as it is ordered."""
+    """Source that writes as many numbers into the memory as ordered."""
 
     def work(order, waiter, memory):
         for number in range(order):
@@ -135,7 +135,7 @@ def counting(_):
 @contextmanager
 def doubling(added):
     def work(memory, value):
-        assert set(memory) == {value}, "the memory is that of this parcel"
+        assert set(memory) == {value}, "the memory belongs to this item"
         memory[:] = bytes([2 * value + added]) * len(memory)
         return 2 * value + added
 
@@ -166,5 +166,5 @@ def unmakable(_):
 
 @contextmanager
 def ending(code):
-    """Ends by itself, or by a signal, as with the codes of `Ending`."""
+    """Stage that exits with a code, or by a signal if the code is negative."""
     yield lambda memory, value: os._exit(code) if code >= 0 else os.kill(os.getpid(), -code)

@@ -1,4 +1,4 @@
-"""No test of threads and processes hangs."""
+"""Tests of threads and processes fail if they hang."""
 
 import signal
 from collections.abc import Iterator
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import pytest
 
 HANGS_SECONDS = 120
-"""Far above what any test takes, also on a busy machine."""
+"""Far longer than any test takes, also on a busy machine."""
 
 
 @pytest.fixture(autouse=True)
 def ends_in_time() -> Iterator[None]:
-    """Fails a test that hangs, wherever it waits, and whatever it then waits for to end."""
+    """Fail a test that hangs, and again if it hangs while it ends."""
 
     def fail(number: int, frame: object) -> None:
         pytest.fail(f"did not end within {HANGS_SECONDS} s")

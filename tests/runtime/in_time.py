@@ -1,4 +1,4 @@
-"""Calls in threads that fail a test rather than hang it, runs to their end, and a watched clock."""
+"""Calls in threads that fail a test instead of hanging; complete runs; a watched clock."""
 
 import subprocess
 import sys
@@ -16,11 +16,11 @@ from headrace.runtime.waitable_source import Waiter
 from headrace.testing.fake_clock import FakeClock
 
 TIMEOUT_SECONDS = 30
-"""Far above what any step takes, also on a busy machine; reached only by a hang."""
+"""Far longer than any step takes, also on a busy machine."""
 
 
 class Call:
-    """A function at work in a thread of its own: `Call(queue.get).result()`."""
+    """A function call in its own thread: `Call(queue.get).result()`."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self._function = function
@@ -30,10 +30,10 @@ class Call:
         self._thread.start()
 
     def result(self) -> Any:
-        """What it returned or raised; fails the test if it does not come back."""
+        """Return or raise the function's outcome; fail the test if it does not return."""
         self._thread.join(TIMEOUT_SECONDS)
         if self._thread.is_alive():
-            pytest.fail(f"{self._function} did not come back within {TIMEOUT_SECONDS} s")
+            pytest.fail(f"{self._function} did not return within {TIMEOUT_SECONDS} s")
         if self._error is not None:
             raise self._error
         return self._value
@@ -46,18 +46,18 @@ class Call:
 
 
 def in_time(function: Callable[[], Any]) -> Any:
-    """What the function returns or raises; fails the test if it hangs."""
+    """Return or raise a function's outcome; fail the test if it hangs."""
     return Call(function).result()
 
 
 def happens(event: threading.Event) -> None:
-    """Waits for it; fails the test if it does not happen."""
+    """Wait for an event; fail the test if it does not happen."""
     if not event.wait(TIMEOUT_SECONDS):
         pytest.fail(f"did not happen within {TIMEOUT_SECONDS} s")
 
 
 class WatchedClock(FakeClock):
-    """A fake clock that knows when another thread than the test's has read it."""
+    """Fake clock that detects reads by threads other than the test's."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,9 +72,9 @@ class WatchedClock(FakeClock):
     def start_waiting(
         self, on: BoundedQueue[Any] | CapacityLimiter | Waiter, function: Callable[[], Any]
     ) -> Call:
-        """Starts a `put`, `get`, `take` or wait that has to wait, and comes back when it does.
+        """Start a call that has to wait on `on`, and return when it waits.
 
-        It reads the clock once under the lock of `on`, and gives that lock up by waiting.
+        The call reads the clock once under the lock of `on`, and releases the lock by waiting.
         """
         call = Call(function)
         if not self._reads.acquire(timeout=TIMEOUT_SECONDS):
@@ -90,7 +90,7 @@ class WatchedClock(FakeClock):
 
 @contextmanager
 def left_by(error: type[BaseException] | None) -> Iterator[Callable[[], None]]:
-    """A block that an error leaves, when the function it is given is called; None: no error."""
+    """Run a block, which calls the yielded function to leave by an error; None: no error."""
 
     def leave() -> None:
         if error is not None:
@@ -101,38 +101,36 @@ def left_by(error: type[BaseException] | None) -> Iterator[Callable[[], None]]:
 
 
 def headrace_threads() -> set[str]:
-    """The names of the threads of headrace that run now."""
+    """Return the names of headrace's running threads."""
     return {t.name for t in threading.enumerate() if t.name.startswith("headrace-")}
 
 
 def ran(source: Any, *stages: Any, how: dict[str, Any] | None = None, **options: Any) -> Any:
-    """Items, statistics of the stages and flow of a run to its end; `how` is for `run`."""
-
+    """Return items, stage statistics and flow of a complete run; `how` has options of `run`."""
     with Pipeline(source=source, stages=stages, **options).run(**how or {}) as run:
         return list(run), run.stages(), run.flow()
 
 
 def collect(line: Pipeline, got: list[Any]) -> None:
-    """Runs it, and puts the value of each item into `got` as it comes."""
-
+    """Run a pipeline, and append the value of each item to `got`."""
     with line.run() as run:
         got.extend(item.value for item in run)
 
 
 def outputs(line: Pipeline) -> list[Any]:
-    """The values that a run to its end gives."""
+    """Return the values of a complete run."""
     got: list[Any] = []
     collect(line, got)
     return got
 
 
 def values(items: Any) -> list[Any]:
-    """What the items hold."""
+    """Return the values of items."""
     return [item.value for item in items]
 
 
 def fails_on(item: Any, error: BaseException) -> Callable[[Any], Any]:
-    """A function that gives what it is given, but for one item, where it raises."""
+    """Return an identity function that raises for one item."""
 
     def function(value: Any) -> Any:
         if value == item:
@@ -143,7 +141,7 @@ def fails_on(item: Any, error: BaseException) -> Callable[[Any], Any]:
 
 
 def printed(script: str) -> str:
-    """What it prints in an interpreter of its own, which must end in time and without a word."""
+    """Return the output of a script in a new interpreter, which must end in time without errors."""
     command = [sys.executable, "-W", "error", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     assert (done.returncode, done.stderr) == (0, "")

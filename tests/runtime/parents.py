@@ -1,4 +1,4 @@
-"""Programs with children of each kind, to be stopped: `python -m runtime.parents KIND`."""
+"""Programs with children of each kind, which tests stop: `python -m runtime.parents KIND`."""
 
 import sys
 import threading
@@ -16,7 +16,7 @@ def say(name, message):
 
 
 def call(function=child_functions.holding_the_interpreter):
-    """A function and a program, side by side."""
+    """Run a function and a program at the same time."""
     children = [
         FunctionSpec(name="one", function=function),
         CommandSpec(name="two", arguments=("sleep", "60")),

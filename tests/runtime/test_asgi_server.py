@@ -1,4 +1,4 @@
-"""A web application in a thread of its own."""
+"""A web application in its own thread."""
 
 import asyncio
 import socket
@@ -19,7 +19,7 @@ async def hello(scope, receive, send):
 
 
 def received(connection):
-    """All that comes until the other side ends it."""
+    """Return all data until the other side closes the connection."""
     try:
         return b"".join(iter(lambda: connection.recv(1024), b""))
     except ConnectionResetError:
@@ -27,7 +27,7 @@ def received(connection):
 
 
 def reply_of(app, sent=REQUEST, while_it_runs=received, **options):
-    """What a server does with one who sent something before it runs."""
+    """Return a server's response to a request that was sent before it ran."""
     listener = listen("127.0.0.1", 0)
     with socket.create_connection(listener.getsockname()) as asking:
         asking.sendall(sent)
@@ -35,7 +35,7 @@ def reply_of(app, sent=REQUEST, while_it_runs=received, **options):
             return while_it_runs(asking)
 
 
-def test_who_came_before_it_runs_is_answered_and_all_ends_with_the_block():
+def test_early_requests_get_a_response_and_the_block_ends_all():
     running = set()
 
     def look(asking):
@@ -49,7 +49,7 @@ def test_who_came_before_it_runs_is_answered_and_all_ends_with_the_block():
     assert "headrace-server" in running
 
 
-def test_a_request_that_never_ends_is_cut():
+def test_an_endless_request_is_closed():
     entered = threading.Event()
 
     async def stuck(scope, receive, send):
@@ -60,12 +60,12 @@ def test_a_request_that_never_ends_is_cut():
     assert reply_of(stuck, while_it_runs=lambda _: entered.wait(30))
 
 
-def test_those_who_are_too_many_are_cut_and_the_others_answered():
+def test_connections_above_the_limit_are_closed():
     listener = listen("127.0.0.1", 0)
     with ExitStack() as stack, Server(hello, listener):
         count = MAX_CONNECTIONS + 20
-        begun = [socket.create_connection(listener.getsockname()) for _ in range(count)]
-        connected = [*map(stack.enter_context, begun)]
+        opened = [socket.create_connection(listener.getsockname()) for _ in range(count)]
+        connected = [*map(stack.enter_context, opened)]
         cut = sum(received(each) == b"" for each in connected[MAX_CONNECTIONS:])
         for each in connected[100:MAX_CONNECTIONS]:
             each.close()
@@ -76,12 +76,12 @@ def test_those_who_are_too_many_are_cut_and_the_others_answered():
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: loc"])
-def test_who_asks_for_nothing_whole_is_cut(sent):
+def test_an_idle_connection_is_closed(sent):
     assert reply_of(hello, sent, idle_seconds=0.01) == b""
 
 
-def test_who_waits_for_an_answer_is_not_cut_however_long_it_takes():
-    """It asked before it is served, so that it is there at the first look."""
+def test_a_client_waiting_for_a_response_is_not_closed():
+    """The request is sent before the server starts, so the first check for idle ones sees it."""
     others_are_cut = threading.Event()
 
     async def slow(scope, receive, send):
@@ -98,7 +98,7 @@ def test_who_waits_for_an_answer_is_not_cut_however_long_it_takes():
     assert b"hello" in reply_of(slow, while_it_runs=others, idle_seconds=0.01)
 
 
-def test_a_server_that_failed_says_so_at_the_end():
+def test_a_failed_server_raises_at_the_end():
     listener = listen("127.0.0.1", 0)
     listener.close()
     with pytest.raises(StageError, match="the server failed"), Server(hello, listener):
@@ -112,8 +112,8 @@ def test_an_address_of_another_machine_cannot_be_served(address, port):
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such limit")
-def test_what_is_never_read_is_given_up():
-    """Left to itself the system keeps it for ever, as long as the other side is there."""
+def test_an_unread_response_is_given_up():
+    """By default, the system keeps it as long as the client is connected."""
     with (
         listen("127.0.0.1", 0) as listener,
         socket.create_connection(listener.getsockname()),

@@ -1,4 +1,4 @@
-"""What a thread did with its time: worked, or waited for a core."""
+"""A thread's time: running, or waiting for a core."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ def work(cpu_seconds: float) -> None:
         sum(range(100))
 
 
-def test_work_counts_and_waiting_for_something_else_does_not() -> None:
+def test_thread_times_count_work_only() -> None:
     meter = ThreadMeter()
     work(0.02)
     times = meter.take()
@@ -33,7 +33,7 @@ def test_work_counts_and_waiting_for_something_else_does_not() -> None:
     assert waited.cpu_ns < 50e6
 
 
-def test_the_times_of_two_threads_are_not_mixed() -> None:
+def test_thread_times_are_not_mixed() -> None:
     meter = ThreadMeter()
     found: list[object] = []
     thread = threading.Thread(target=lambda: found.append(meter.take()))
@@ -44,7 +44,7 @@ def test_the_times_of_two_threads_are_not_mixed() -> None:
     assert meter.take() is not None
 
 
-def test_threads_that_ended_are_summed_and_none_is_guessed() -> None:
+def test_times_of_ended_threads_are_summed() -> None:
     ended = EndedThreads(2)
     assert ended.seconds() == {"cpu_seconds": None, "core_wait_seconds": None}
     with ended.measured():
@@ -58,7 +58,7 @@ def test_threads_that_ended_are_summed_and_none_is_guessed() -> None:
 
 
 @LINUX
-def test_two_processes_on_one_core_wait_for_it_half_of_the_time() -> None:
+def test_two_processes_on_one_core_wait_half_of_the_time() -> None:
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
     try:
@@ -78,7 +78,7 @@ def test_two_processes_on_one_core_wait_for_it_half_of_the_time() -> None:
 
 
 @LINUX
-def test_without_its_file_the_wait_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_core_wait_is_unknown_without_schedstat(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: object) -> int:
         raise FileNotFoundError
 

@@ -1,4 +1,4 @@
-"""A dropped item keeps its place, is seen and counted; a stage that drops freely never waits."""
+"""A dropped item keeps its position and is counted; groups wait for a permit."""
 
 import threading
 from collections import Counter
@@ -34,7 +34,7 @@ def assert_conserved(flow):
     assert flow.in_flight >= 0
 
 
-def test_keeps_its_place_and_no_later_stage_sees_it():
+def test_a_dropped_item_keeps_its_position_and_skips_later_stages():
     seen = []
     stages = [
         Stage(name="sort out", function=dropping(1, 2), workers=3),
@@ -62,8 +62,10 @@ def test_keeps_its_place_and_no_later_stage_sees_it():
     capacity=st.integers(1, 3),
     overflow=st.sampled_from(["wait", "drop_oldest"]),
 )
-def test_what_arrived_has_come_out_or_is_in_flight(length, unwanted, workers, capacity, overflow):
-    """At every moment; what came out was delivered or dropped."""
+def test_arrived_items_are_delivered_dropped_or_in_flight(
+    length, unwanted, workers, capacity, overflow
+):
+    """This holds at any time; items from the run were delivered or dropped."""
     drops = enumerate(dropping(*values) for values in unwanted)
     stages = [Stage(name=f"stage {n}", function=drop, workers=workers) for n, drop in drops]
     delivered, dropped = 0, Counter()
@@ -82,7 +84,7 @@ def test_what_arrived_has_come_out_or_is_in_flight(length, unwanted, workers, ca
     assert flow.in_flight == 0
 
 
-def test_a_run_that_is_left_early_says_what_was_on_its_way():
+def test_an_abandoned_run_counts_items_in_flight():
     with Pipeline(source=range(10), capacity=1).run() as run:
         next(run)
     flow = run.flow()
@@ -90,24 +92,24 @@ def test_a_run_that_is_left_early_says_what_was_on_its_way():
     assert (flow.delivered, flow.in_flight) == (1, flow.arrived - 1)
 
 
-def test_the_item_that_failed_never_ended():
+def test_a_failed_item_stays_in_flight():
     stage = Stage(name="model", function=fails_on(0, ValueError()))
     with Pipeline(source=[0], stages=[stage]).run() as run, pytest.raises(StageError):
         list(run)
     assert (run.flow().arrived, run.flow().in_flight) == (1, 1)
 
 
-def test_a_source_that_is_too_fast_drops_in_place():
-    """The stage has item 0 in hand until the source is done; two more fit in the queue."""
-    begun, is_done = threading.Event(), threading.Event()
+def test_a_fast_source_drops_items_in_order():
+    """The stage works on item 0 until the source is done; two more fit in the queue."""
+    started, is_done = threading.Event(), threading.Event()
 
     def source():
         yield 0
-        happens(begun)
+        happens(started)
         yield from range(1, 10)
         is_done.set()
 
-    stage = Stage(name="model", function=lambda value: begun.set() or happens(is_done) or value)
+    stage = Stage(name="model", function=lambda value: started.set() or happens(is_done) or value)
     items, statistics, flow = ran(source(), stage, overflow="drop_oldest")
     assert [item.index for item in items] == list(range(10))
     assert [item.value for item in items if not item.is_dropped] == [0, 8, 9]
@@ -117,8 +119,8 @@ def test_a_source_that_is_too_fast_drops_in_place():
     assert (flow.arrived, flow.delivered, flow.in_flight) == (10, 3, 0)
 
 
-def test_items_stay_in_the_queue_before_until_there_is_room_for_their_group():
-    """So that what comes meanwhile may be dropped there, and what is taken is fresh."""
+def test_items_wait_in_the_queue_until_their_group_has_a_permit():
+    """So older ones can be dropped there, and the newest are taken."""
     limiter = CapacityLimiter(1, clock=FakeClock())
     taken, overflowed = threading.Event(), threading.Event()
 
@@ -144,7 +146,7 @@ def test_items_stay_in_the_queue_before_until_there_is_room_for_their_group():
     assert (flow.arrived, flow.delivered, flow.in_flight) == (30, 2, 0)
 
 
-def test_a_group_that_is_dropped_leaves_its_place_to_the_next():
+def test_a_dropped_group_leaves_its_permit_to_the_next():
     limiter = CapacityLimiter(1, clock=FakeClock())
     batch = windows(
         2, lambda values: DroppedItem("odd") if values[0] % 4 else values, limiter=limiter
@@ -159,14 +161,14 @@ def test_a_group_that_is_dropped_leaves_its_place_to_the_next():
     assert limiter.max_in_use == 1
 
 
-def test_a_gather_that_waits_for_room_ends_with_the_run():
+def test_an_aggregate_waiting_for_a_permit_ends_with_the_run():
     batch = windows(1, list, limiter=CapacityLimiter(1, clock=FakeClock()))
     with Pipeline(source=range(10), stages=[batch]).run() as run:
         next(run)
     assert headrace_threads() == set()
 
 
-def test_what_sheds_goes_on_dropping_while_what_comes_after_it_is_stuck():
+def test_an_aggregate_drops_freely_while_later_stages_are_blocked():
     opened, ended = threading.Event(), threading.Event()
 
     def source():
@@ -188,7 +190,7 @@ def test_what_sheds_goes_on_dropping_while_what_comes_after_it_is_stuck():
         assert [item.value for item in run if not item.is_dropped] == [[0], [1]]
 
 
-def test_places_are_taken_at_once_or_not_at_all():
+def test_permits_are_acquired_at_once_or_not_at_all():
     limiter = CapacityLimiter(2)
     assert limiter.acquire_nowait(2)
     assert not limiter.acquire_nowait(1)

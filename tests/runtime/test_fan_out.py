@@ -1,4 +1,4 @@
-"""Every sink gets every result behind a queue of its own, and none holds another back."""
+"""Every sink gets every result through its own queue, and none delays another."""
 
 import threading
 
@@ -11,7 +11,7 @@ from runtime.in_time import Call, fails_on, happens, headrace_threads
 
 
 class Gate:
-    """A sink that is stuck in its first result until it is let through."""
+    """A sink that blocks in its first result until it is opened."""
 
     def __init__(self):
         self.got, self.stuck, self.opened = [], threading.Event(), threading.Event()
@@ -31,7 +31,7 @@ def outlets(**functions):
     return [SinkSpec(name=name, function=function) for name, function in functions.items()]
 
 
-def test_a_sink_that_is_stuck_drops_and_holds_nobody_back():
+def test_a_stuck_sink_drops_results_and_blocks_no_other():
     page, file = Gate(), []
     sinks = [
         SinkSpec(name="page", function=page, overflow="drop_oldest"),
@@ -49,8 +49,8 @@ def test_a_sink_that_is_stuck_drops_and_holds_nobody_back():
     assert not headrace_threads()
 
 
-def test_a_sink_that_wants_everything_holds_back_who_puts_but_no_other_sink():
-    """Both are full when the last result comes: the other has room first, and gets it first."""
+def test_a_waiting_sink_blocks_put_but_no_other_sink():
+    """Both are full at the last result; `other` has room first, and gets it first."""
     clock, slow, other, got_last = FakeClock(), Gate(), Gate(), threading.Event()
     sinks = [
         SinkSpec(name="slow", function=slow, capacity=1),
@@ -74,8 +74,8 @@ def test_a_sink_that_wants_everything_holds_back_who_puts_but_no_other_sink():
     assert [queue.blocked_seconds for queue in fan.queues()] == [3.0, 0.0]
 
 
-def test_a_sink_that_fails_ends_alone_and_says_so_at_the_end():
-    error, file, told = OSError("disk is full"), [], []
+def test_a_failed_sink_ends_alone_and_raises_at_the_end():
+    error, file, events = OSError("disk is full"), [], []
     failed = threading.Event()
 
     def fail(result):
@@ -90,20 +90,20 @@ def test_a_sink_that_fails_ends_alone_and_says_so_at_the_end():
             put_all(fan, range(3))
             happens(failed)
             put_all(fan, range(3, 10))
-            told.append("all were taken")
+            events.append("all were taken")
 
     with pytest.raises(StageError) as caught:
         run_it()
     assert str(caught.value) == "stage 'video' failed on item 2: OSError: disk is full"
     assert caught.value.__cause__ is error
-    assert (file, told) == (list(range(10)), ["all were taken"])
+    assert (file, events) == (list(range(10)), ["all were taken"])
     video = fan.statistics()[0]
     assert (video.items, video.dropped) == (2, {"sink failed": 8})
     assert fan.failures() == {"video": caught.value}
     assert not headrace_threads()
 
 
-def test_an_error_of_headrace_arrives_as_itself_and_others_are_its_notes():
+def test_further_errors_of_sinks_are_notes():
     first = MediaError("cannot be encoded", source="out.mp4")
     sinks = outlets(video=fails_on(0, first), page=fails_on(0, OSError("gone")))
 
@@ -115,7 +115,7 @@ def test_an_error_of_headrace_arrives_as_itself_and_others_are_its_notes():
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_what_was_put_is_finished_also_when_the_block_ends_with_an_error(error):
+def test_put_results_are_finished_after_an_error_of_the_block(error):
     file = Gate()
 
     def run_it():
@@ -131,7 +131,7 @@ def test_what_was_put_is_finished_also_when_the_block_ends_with_an_error(error):
     assert not headrace_threads()
 
 
-def test_a_sink_that_hangs_is_left_behind_and_what_it_missed_is_counted():
+def test_a_hanging_sink_is_abandoned_and_its_drops_counted():
     release, stuck = threading.Event(), threading.Event()
 
     def hang(result):
@@ -143,13 +143,13 @@ def test_a_sink_that_hangs_is_left_behind_and_what_it_missed_is_counted():
     put_all(fan, range(1))
     happens(stuck)
     put_all(fan, range(1, 3))
-    with pytest.warns(RuntimeWarning, match="headrace-sink-page hangs and is left behind"):
+    with pytest.warns(RuntimeWarning, match="headrace-sink-page hangs and is abandoned"):
         fan.__exit__(None, None, None)
     assert fan.statistics()[0].dropped == {"unfinished": 3}
     release.set()
 
 
-def test_busy_and_starved_are_told_apart():
+def test_busy_and_starved_are_separate():
     clock = FakeClock()
 
     def function(result):
@@ -160,7 +160,7 @@ def test_busy_and_starved_are_told_apart():
     assert fan.statistics()[0].busy_seconds == 6.0
 
 
-def test_no_sink_is_fine():
+def test_a_fan_out_without_sinks_works():
     with FanOut([]) as fan:
         fan.put(0)
     assert fan.statistics() == fan.queues() == ()

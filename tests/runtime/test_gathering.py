@@ -1,4 +1,4 @@
-"""Many items become one; numbers stay in order and nothing is lost."""
+"""Many items become one; order is kept and no item is lost."""
 
 import threading
 from dataclasses import replace
@@ -23,7 +23,7 @@ def gathering(length, function=tuple, name="gather", **options):
     )
 
 
-def test_batches_are_numbered_anew_and_the_last_is_flushed():
+def test_batches_are_renumbered_and_the_last_is_flushed():
     double = Stage(name="double", function=lambda batch: [2 * value for value in batch])
     items, stages, flow = ran(range(5), gathering(2), double)
     assert values(items) == [[0, 2], [4, 6], [8]]
@@ -32,14 +32,14 @@ def test_batches_are_numbered_anew_and_the_last_is_flushed():
     assert (flow.arrived, flow.delivered, flow.in_flight) == (5, 5, 0)
 
 
-def test_clips_that_overlap_count_each_frame_once():
+def test_overlapping_clips_count_each_frame_once():
     items, stages, flow = ran(range(9), gathering(4, hop=2, rest="drop"))
     assert values(items) == [(0, 1, 2, 3), (2, 3, 4, 5), (4, 5, 6, 7), DroppedItem("incomplete")]
     assert stages[1].dropped == {"incomplete": 1}
     assert (flow.arrived, flow.delivered, flow.in_flight) == (9, 8, 0)
 
 
-def test_a_span_covers_its_parts_and_knows_their_work():
+def test_a_span_covers_its_parts_and_sums_their_work():
     clock, second = FakeClock(), 1_000_000_000
 
     def read(waiter):
@@ -65,7 +65,7 @@ def test_a_stage_that_drops_a_group_counts_all_of_its_parts():
     assert flow.dropped == {("gather", "dark"): 4}
 
 
-def test_what_ended_before_passes_between_the_groups():
+def test_items_dropped_before_are_passed_on():
     odd = Stage(name="odd", function=lambda value: value if value % 2 else DroppedItem("even"))
     items, _, flow = ran(range(4), odd, gathering(2))
     assert values(items) == [DroppedItem("even"), DroppedItem("even"), (1, 3)]
@@ -78,7 +78,7 @@ def fail(*_):
 
 
 @pytest.mark.parametrize(
-    ("stages", "said", "got"),
+    ("stages", "message", "got"),
     [
         (
             [Stage(name="read", function=fails_on(5, OSError())), gathering(2)],
@@ -90,32 +90,32 @@ def fail(*_):
     ],
     ids=["before a group, which is flushed", "function", "grouping"],
 )
-def test_a_failure_comes_behind_what_was_made_before_it(stages, said, got):
+def test_a_failure_follows_earlier_groups(stages, message, got):
     found = []
-    with pytest.raises(StageError, match=f"^stage {said}"):
+    with pytest.raises(StageError, match=f"^stage {message}"):
         collect(Pipeline(source=count(), stages=stages), found)
     assert found == got
 
 
-def test_each_run_groups_anew():
+def test_each_run_has_a_new_grouping():
     line = Pipeline(source=WaitableSource(read=lambda waiter: range(3)), stages=[gathering(2)])
     for _ in range(2):
         with line.run() as run:
             assert values(run) == [(0, 1), (2,)]
 
 
-def test_a_gather_that_does_not_wait_takes_what_came_meanwhile():
-    """The first batch is worked on until the source has given all the others."""
-    begun, rest_is_there = threading.Event(), threading.Event()
+def test_an_aggregate_that_does_not_wait_takes_the_arrived_items():
+    """The stage works on the first batch until all other items have arrived."""
+    started, rest_is_there = threading.Event(), threading.Event()
 
     def source():
         yield 0
-        happens(begun)
+        happens(started)
         yield from range(1, 5)
         rest_is_there.set()
 
     def function(batch):
-        begun.set()
+        started.set()
         happens(rest_is_there)
         return tuple(batch)
 
@@ -132,7 +132,7 @@ def test_a_gather_that_does_not_wait_takes_what_came_meanwhile():
     rest=st.sampled_from(["keep", "drop"]),
     unwanted=st.sets(st.integers(0, 24)),
 )
-def test_nothing_is_lost_where_groups_are_grouped_again(length, batch, hop, rest, unwanted):
+def test_groups_of_groups_lose_no_item(length, batch, hop, rest, unwanted):
     stages = [
         Stage(name="sort out", function=lambda v: DroppedItem("odd") if v in unwanted else v),
         gathering(batch, hop=hop, rest=rest),
@@ -150,7 +150,7 @@ def items_of(values, source=lambda value: 0):
 
 
 def groups_of(windows, items):
-    """(values, parts, is_dropped) of each group, the flushed ones included."""
+    """Return (values, parts, is_dropped) of each group, including flushed ones."""
     groups = [group for item in items for group in windows.add(item)]
     groups += windows.flush()
     return [(tuple(values(group.items)), group.parts, group.cause is not None) for group in groups]
@@ -181,8 +181,8 @@ def breaks(before, item):
     ],
     ids=["batches", "overlap", "nothing left", "stride", "between clips", "break", "key"],
 )
-def test_items_go_together_and_each_ends_once(windows, items, groups, parts, dropped):
-    """Parts are what a group ends that none before it did; the last may be dropped."""
+def test_windows_end_each_item_once(windows, items, groups, parts, dropped):
+    """Parts count the items that end with the group; the last group may be dropped."""
     groups = [tuple(group) for group in groups.split()]
     ends = [False] * (len(groups) - dropped) + [True] * dropped
     found = groups_of(windows, items_of(items, str.isupper))

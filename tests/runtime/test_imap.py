@@ -30,12 +30,12 @@ unordered = partial(streams, is_ordered=False)
     capacity=st.integers(1, 3),
     lookahead=st.none() | st.integers(1, 5),
 )
-def test_delivers_what_a_plain_loop_delivers(items, workers, capacity, lookahead):
+def test_imap_returns_the_outputs_of_a_loop(items, workers, capacity, lookahead):
     outputs = streams(iter, items, workers=workers, capacity=capacity, lookahead=lookahead)
     assert list(outputs) == list(chain(*items))
 
 
-def test_keeps_the_order_when_a_later_item_is_done_first():
+def test_imap_keeps_the_order():
     second_done = threading.Event()
 
     def function(item):
@@ -50,7 +50,7 @@ def test_keeps_the_order_when_a_later_item_is_done_first():
 
 @settings(max_examples=20)
 @given(workers=st.integers(1, 3), capacity=st.integers(1, 3), lookahead=st.integers(1, 4))
-def test_holds_no_more_outputs_than_it_says(workers, capacity, lookahead):
+def test_imap_bounds_waiting_outputs(workers, capacity, lookahead):
     lock = threading.Lock()
     produced = threading.Semaphore(0)
     waiting = most = 0
@@ -66,16 +66,16 @@ def test_holds_no_more_outputs_than_it_says(workers, capacity, lookahead):
 
     options = {"workers": workers, "capacity": capacity, "lookahead": lookahead}
     for position, _ in enumerate(streams(function, range(8), **options)):
-        if position == 0:  # the busy workers fill their streams before anything is taken
+        if position == 0:  # wait until the workers have filled their streams
             for _ in range(1 + min(workers, 1 + lookahead) * (capacity + 1)):
                 assert produced.acquire(timeout=TIMEOUT_SECONDS)
         with lock:
             waiting -= 1
-    # The first output is counted as waiting until the consumer says that it has it.
+    # The first output counts as waiting until its turn in this loop.
     assert most <= (1 + lookahead) * capacity + workers + 1
 
 
-def test_keeps_nothing_of_what_it_has_delivered():
+def test_imap_keeps_no_delivered_output():
     def streams_alive():
         return sum(type(thing) is BoundedQueue for thing in gc.get_objects())
 
@@ -86,7 +86,7 @@ def test_keeps_nothing_of_what_it_has_delivered():
         assert streams_alive() - before < 20
 
 
-def test_reads_items_only_as_far_as_it_looks_ahead():
+def test_imap_reads_items_up_to_its_lookahead():
     read = []
 
     def items():
@@ -100,7 +100,7 @@ def test_reads_items_only_as_far_as_it_looks_ahead():
     assert len(read) <= 9
 
 
-def test_delivers_everything_before_a_failure_then_raises_it():
+def test_imap_delivers_all_outputs_before_a_failure():
     failure = OSError("broken")
     second_failed = threading.Event()
 
@@ -126,7 +126,7 @@ doors = pytest.mark.parametrize("door", [imap, partial(imap, is_ordered=False)])
 
 @doors
 @pytest.mark.parametrize("where", ["open", "work", "items"])
-def test_what_is_raised_comes_to_who_iterates_and_ends_the_threads(door, where):
+def test_exceptions_reach_the_consumer_and_end_the_threads(door, where):
     @contextmanager
     def opened():
         if where == "open":
@@ -152,7 +152,7 @@ def test_what_is_raised_comes_to_who_iterates_and_ends_the_threads(door, where):
 
 
 class Workers:
-    """Opens workers and keeps in which threads."""
+    """Opens workers and records their threads."""
 
     def __init__(self):
         self.opened, self.closed = [], []
@@ -183,7 +183,7 @@ def test_each_worker_is_opened_and_closed_once_in_its_own_thread(door):
 
 
 def endless(log):
-    """A function of endless outputs, and endless items, that log where they ran and closed."""
+    """A function with endless outputs, and endless items, which log the threads they ran in."""
 
     def note(name):
         log.append((name, threading.current_thread().name))
@@ -207,7 +207,7 @@ def endless(log):
 
 @doors
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt, ValueError])
-def test_leaving_early_closes_every_generator_where_it_ran(door, error):
+def test_leaving_early_closes_generators_in_their_threads(door, error):
     log = []
     function, items = endless(log)
     outputs = door(lambda: nullcontext(function), items, workers=3, capacity=1)
@@ -230,7 +230,7 @@ def test_leaving_early_closes_every_generator_where_it_ran(door, error):
     ],
     ids=["ordered", "unordered", "pipeline"],
 )
-def test_threads_begin_with_the_first_output_and_end_with_who_asks(begin):
+def test_threads_start_at_the_first_next_and_end_with_the_consumer(begin):
     outputs = begin()
     assert not headrace_threads()
     next(outputs)
@@ -239,7 +239,7 @@ def test_threads_begin_with_the_first_output_and_end_with_who_asks(begin):
     assert not headrace_threads()
 
 
-def test_items_that_wait_for_room_do_not_keep_an_error_from_its_reader():
+def test_an_error_is_raised_while_items_wait_for_room():
     limiter, is_full = CapacityLimiter(1), threading.Event()
 
     def items():
@@ -264,7 +264,7 @@ def test_items_that_wait_for_room_do_not_keep_an_error_from_its_reader():
     workers=st.integers(1, 4),
     capacity=st.integers(1, 3),
 )
-def test_delivers_each_output_once_and_those_of_an_item_in_order(lengths, workers, capacity):
+def test_unordered_outputs_are_in_order_within_an_item(lengths, workers, capacity):
     items = [[(number, k) for k in range(n)] for number, n in enumerate(lengths)]
     found = list(unordered(iter, items, workers=workers, capacity=capacity))
     assert sorted(found) == [output for item in items for output in item]
@@ -272,7 +272,7 @@ def test_delivers_each_output_once_and_those_of_an_item_in_order(lengths, worker
         assert [output for output in found if output[0] == number] == item
 
 
-def test_what_is_done_first_comes_first():
+def test_unordered_outputs_are_delivered_as_completed():
     comes_last = threading.Event()
 
     def work(item):
@@ -286,7 +286,7 @@ def test_what_is_done_first_comes_first():
         assert [*first, *list(outputs)] == ["quick", "quicker", "slow"]
 
 
-def test_items_are_taken_by_who_iterates_and_not_far_ahead():
+def test_unordered_items_are_read_by_the_consumer_not_far_ahead():
     taken, here = [], set()
 
     def items():

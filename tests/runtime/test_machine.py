@@ -1,4 +1,4 @@
-"""Cores, GPUs and Ctrl-C: what a process has of its machine, and what a fork may do with it."""
+"""Cores and GPUs of a process, and CUDA after a fork."""
 
 import os
 import signal
@@ -21,12 +21,12 @@ CORES = {"0": {0}, "0-3": {0, 1, 2, 3}, "0-3,6": {0, 1, 2, 3, 6}, "0-1,6": {0, 1
 
 
 @pytest.mark.parametrize(("text", "cores"), CORES.items())
-def test_a_list_of_cores_is_read_and_written(text, cores):
+def test_cores_are_parsed_and_formatted(text, cores):
     assert affinity.parse_cores(text) == cores
     assert affinity.cores_text(cores) == text
 
 
-def test_cores_are_read_in_any_order_and_more_than_once():
+def test_cores_may_be_unordered_and_repeated():
     assert [affinity.parse_cores(text) for text in (" 6 , 0-1 ", "2-2,2")] == [{0, 1, 6}, {2}]
 
 
@@ -35,14 +35,16 @@ def test_all_means_the_cores_this_process_has():
 
 
 @pytest.mark.parametrize("cores", [frozenset(), frozenset({99_999})])
-def test_refuses_cores_that_this_process_does_not_have(cores):
+def test_unavailable_cores_are_refused(cores):
     before = affinity.available_cores()
-    with pytest.raises(ConfigError, match=r"cores (none|99999) were asked for; this process may"):
+    with pytest.raises(
+        ConfigError, match=r"cores must be among .*, which this process may use, got (none|99999)"
+    ):
         affinity.bind_cores(cores)
     assert affinity.available_cores() == before
 
 
-def test_binds_threads_that_run_already_and_those_to_come():
+def test_running_and_later_threads_are_bound():
     script = """
 import os, threading
 from headrace.runtime.processor_affinity import available_cores, bind_cores
@@ -63,17 +65,19 @@ print([available_cores(), *seen] == [{core}] * 3)
     assert printed(script) == "True\n"
 
 
-def test_without_binding_all_cores_are_available_and_none_can_be_asked_for(monkeypatch):
+def test_without_core_binding_all_cores_are_available(monkeypatch):
     """As on macOS."""
     monkeypatch.delattr(os, "sched_setaffinity")
     monkeypatch.delattr(os, "sched_getaffinity")
     assert affinity.available_cores() == affinity.parse_cores("all") == set(range(os.cpu_count()))
-    with pytest.raises(BackendError, match=r"cores 0 were asked for, but this system cannot"):
+    with pytest.raises(
+        BackendError, match=r"cannot bind to cores 0: this system has no core binding"
+    ):
         affinity.bind_cores(frozenset({0}))
 
 
 @pytest.mark.parametrize("error", [None, ZeroDivisionError])
-def test_a_block_is_bound_and_what_comes_after_it_is_not(error):
+def test_binding_ends_with_the_block(error):
     before = affinity.available_cores()
     one = frozenset({min(before)})
     with suppress(ZeroDivisionError), affinity.bound_to_cores(one):
@@ -86,7 +90,7 @@ def test_a_block_is_bound_and_what_comes_after_it_is_not(error):
 
 
 def driver(version):
-    """A driver that says for which CUDA it is, as 1000 * major + 10 * minor."""
+    """A driver for a CUDA version, given as 1000 * major + 10 * minor."""
     return SimpleNamespace(
         cuDriverGetVersion=lambda found: setattr(found._obj, "value", version) or 0
     )
@@ -97,43 +101,43 @@ def absent(name):
 
 
 NO_CUDA = ["built without CUDA; install a build with it"]
-NO_DRIVER = ["no NVIDIA driver here (libcuda.so.1 is not found)", "--gpus all"]
+NO_DRIVER = ["the NVIDIA driver is not installed (libcuda.so.1 is not found)", "--gpus all"]
 TOO_OLD = [
     "the NVIDIA driver is for CUDA 12.4",
-    f"PyTorch {torch.__version__} needs one for CUDA 13.2; install a newer driver",
+    f"PyTorch {torch.__version__} needs CUDA 13.2; install a newer driver",
 ]
-NOT_BLAMED = ["the NVIDIA driver is here and gives"]
+NO_GPU = ["the NVIDIA driver is installed but finds no GPU"]
 
 
 @pytest.mark.parametrize(
-    ("cuda", "load", "said"),
+    ("cuda", "load", "parts"),
     [
-        pytest.param(None, absent, NO_CUDA, id="before any other reason"),
-        pytest.param("13.2", absent, NO_DRIVER, id="no driver, and the cure for containers"),
+        pytest.param(None, absent, NO_CUDA, id="no CUDA"),
+        pytest.param("13.2", absent, NO_DRIVER, id="no driver"),
         pytest.param("13.2", lambda _: driver(12_040), TOO_OLD, id="too old"),
-        pytest.param("13.2", lambda _: driver(13_000), NOT_BLAMED, id="the same major version"),
-        pytest.param("13.2", lambda _: driver(13_020), NOT_BLAMED, id="the same version"),
-        pytest.param("13.2", lambda _: driver(14_000), NOT_BLAMED, id="a later one"),
-        pytest.param("13.2", lambda _: object(), NOT_BLAMED, id="one that tells no version"),
+        pytest.param("13.2", lambda _: driver(13_000), NO_GPU, id="same major version"),
+        pytest.param("13.2", lambda _: driver(13_020), NO_GPU, id="same version"),
+        pytest.param("13.2", lambda _: driver(14_000), NO_GPU, id="later version"),
+        pytest.param("13.2", lambda _: object(), NO_GPU, id="unknown version"),
     ],
 )
-def test_why_there_is_no_gpu_is_said_with_what_is_needed(monkeypatch, cuda, load, said):
+def test_a_missing_gpu_is_explained_with_advice(monkeypatch, cuda, load, parts):
     monkeypatch.setattr(torch.version, "cuda", cuda)
     found = explain_missing_gpu(load)
-    assert [words for words in said if words not in found] == []
+    assert [part for part in parts if part not in found] == []
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
-CAUSE_AND_CURE = (
+CAUSE_AND_FIX = (
     r"GPU 0 was asked for in a process that was forked from one that uses CUDA, where CUDA cannot "
-    r"start; start workers anew: DataLoader\(..., multiprocessing_context='spawn'\)"
+    r"start; spawn workers: DataLoader\(..., multiprocessing_context='spawn'\)"
 )
 
 
 @pytest.fixture(autouse=True)
 def torch_has_not_tried(monkeypatch):
-    """Where a test before has tried to start CUDA in this process, torch would say so."""
+    """torch would report an earlier test's attempt to start CUDA in this process."""
     monkeypatch.setattr("torch.cuda._is_in_bad_fork", lambda: False)
 
 
@@ -152,14 +156,14 @@ def cuda_in_use(monkeypatch, by="_torch_has_cuda"):
         yield
 
 
-def test_a_process_that_was_not_forked_may_use_cuda(monkeypatch):
+def test_an_unforked_process_may_use_cuda(monkeypatch):
     check_cuda_after_fork("GPU 0 was asked for")
     with cuda_in_use(monkeypatch):
         in_a_fork(lambda: True)
         check_cuda_after_fork("GPU 0 was asked for")
 
 
-def test_a_process_that_was_forked_before_cuda_was_used_may_use_it(monkeypatch):
+def test_a_process_forked_before_cuda_may_use_it(monkeypatch):
     def child():
         with cuda_in_use(monkeypatch):
             return not is_refused()
@@ -168,9 +172,9 @@ def test_a_process_that_was_forked_before_cuda_was_used_may_use_it(monkeypatch):
 
 
 @pytest.mark.parametrize("by", ["_torch_has_cuda", "_driver_has_cuda"])
-def test_a_process_forked_from_one_that_uses_cuda_is_told_why_and_what_to_do(monkeypatch, by):
+def test_a_process_forked_after_cuda_is_refused_with_advice(monkeypatch, by):
     def child():
-        with pytest.raises(BackendError, match=CAUSE_AND_CURE):
+        with pytest.raises(BackendError, match=CAUSE_AND_FIX):
             check_cuda_after_fork("GPU 0 was asked for")
         return True
 
@@ -178,7 +182,7 @@ def test_a_process_forked_from_one_that_uses_cuda_is_told_why_and_what_to_do(mon
         assert in_a_fork(child)
 
 
-def test_a_fork_of_such_a_fork_is_refused_too_and_so_is_it_itself_still(monkeypatch):
+def test_forks_of_such_a_process_are_refused_too(monkeypatch):
     def child():
         monkeypatch.setattr(forks, "_torch_has_cuda", lambda: False)
         return in_a_fork(is_refused) and is_refused()
@@ -187,14 +191,14 @@ def test_a_fork_of_such_a_fork_is_refused_too_and_so_is_it_itself_still(monkeypa
         assert in_a_fork(child)
 
 
-def test_where_this_file_was_not_loaded_before_the_fork_torch_is_believed(monkeypatch):
+def test_torchs_state_counts_if_the_module_was_loaded_after_the_fork(monkeypatch):
     monkeypatch.setattr("torch.cuda._is_in_bad_fork", lambda: True)
     assert is_refused()
 
 
 @pytest.mark.parametrize(("code", "is_used"), [(None, False), (3, False), (0, True), (100, True)])
-def test_the_driver_says_whether_somebody_started_it(monkeypatch, code, is_used):
-    """None: it is not loaded, nor to ask it. 3 is CUDA_ERROR_NOT_INITIALIZED: no call of cuInit."""
+def test_the_driver_knows_whether_it_was_started(monkeypatch, code, is_used):
+    """None: the driver is not loaded. 3: CUDA_ERROR_NOT_INITIALIZED, before `cuInit`."""
     asked = []
 
     def load(name, mode):
@@ -220,7 +224,7 @@ def held(done, depth=1, error=None):
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_ctrl_c_is_heard_when_the_outermost_block_is_left(depth):
+def test_ctrl_c_is_raised_at_the_end_of_the_outermost_block(depth):
     done = []
     with pytest.raises(KeyboardInterrupt):
         held(done, depth)
@@ -228,7 +232,7 @@ def test_ctrl_c_is_heard_when_the_outermost_block_is_left(depth):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_an_error_of_the_block_stands_behind_the_interrupt():
+def test_an_error_of_the_block_is_the_context_of_the_interrupt():
     error = ValueError("of the block")
     with pytest.raises(KeyboardInterrupt) as caught:
         held([], error=error)
@@ -236,13 +240,13 @@ def test_an_error_of_the_block_stands_behind_the_interrupt():
 
 
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
-def test_what_python_does_not_handle_stays_as_it_is(handler):
+def test_an_unhandled_sigint_is_unchanged(handler):
     signal.signal(signal.SIGINT, handler)
     with deferred_sigint():
         assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_another_thread_holds_nothing():
+def test_other_threads_defer_nothing():
     def look():
         with deferred_sigint():
             return signal.getsignal(signal.SIGINT)

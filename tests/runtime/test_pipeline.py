@@ -32,7 +32,7 @@ def pipeline(source, *functions, workers=1, **options):
     workers=st.lists(st.integers(1, 4), max_size=3),
     capacity=st.integers(1, 3),
 )
-def test_gives_what_a_plain_loop_gives(length, workers, capacity):
+def test_a_pipeline_returns_the_items_of_a_loop(length, workers, capacity):
     stages = [
         Stage(name=f"stage {number}", function=lambda value, n=number: (*value, n), workers=amount)
         for number, amount in enumerate(workers)
@@ -41,7 +41,7 @@ def test_gives_what_a_plain_loop_gives(length, workers, capacity):
     assert in_time.outputs(line) == [(i, *range(len(workers))) for i in range(length)]
 
 
-def test_a_later_item_that_is_done_first_waits_for_its_turn():
+def test_a_later_result_waits_for_earlier_ones():
     second_done = threading.Event()
 
     def function(value):
@@ -55,8 +55,8 @@ def test_a_later_item_that_is_done_first_waits_for_its_turn():
 
 
 @pytest.mark.parametrize("items", [[(0, 1, 2)], [(2,), (1,), (0,)]], ids=["workers", "stages"])
-def test_workers_of_a_stage_and_stages_run_at_once(items):
-    """Three meet, each holding another item: workers of one stage, or a worker of each of three."""
+def test_workers_and_stages_run_in_parallel(items):
+    """Three workers meet, of one stage or of three, each with another item."""
     together = threading.Barrier(3)
 
     def meets_at(*those):
@@ -71,7 +71,7 @@ def test_workers_of_a_stage_and_stages_run_at_once(items):
     assert in_time.outputs(line) == [0, 1, 2]
 
 
-def test_every_thread_is_called_after_its_stage():
+def test_threads_are_named_by_their_stage():
     names = []
 
     def note(value):
@@ -118,7 +118,7 @@ def test_a_failing_source_ends_the_run_after_its_items():
         in_time.outputs(pipeline(5, same))
 
 
-def test_an_error_of_headrace_arrives_as_itself_with_a_note():
+def test_a_headrace_error_keeps_its_type_with_a_note():
     error = MediaError("cannot be decoded", source="a.mp4", pts=7)
     with pytest.raises(MediaError) as caught:
         in_time.outputs(pipeline(range(9), same, in_time.fails_on(2, error)))
@@ -133,7 +133,7 @@ def test_no_exception_of_a_stage_is_lost(error):
     assert caught.value.__cause__ is error
 
 
-def test_the_earliest_item_that_failed_counts_not_the_first_failure():
+def test_the_failure_of_the_earliest_item_is_raised():
     later_failed = threading.Event()
 
     def function(value):
@@ -147,7 +147,7 @@ def test_the_earliest_item_that_failed_counts_not_the_first_failure():
     assert caught.value.item == 0
 
 
-def test_nothing_behind_a_failure_reaches_a_later_stage():
+def test_no_item_after_a_failure_reaches_a_later_stage():
     seen = []
     line = pipeline(count(), in_time.fails_on(3, ValueError()), lambda value: seen.append(value))
     with pytest.raises(StageError):
@@ -164,7 +164,7 @@ def endless(closed_in):
 
 @pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
 @pytest.mark.parametrize("workers", [1, 3])
-def test_leaving_early_ends_every_thread_and_closes_the_source_where_it_ran(workers, error):
+def test_leaving_early_joins_threads_and_closes_the_source_in_its_thread(workers, error):
     closed_in = []
 
     line = pipeline(endless(closed_in), same, same, workers=workers)
@@ -215,7 +215,7 @@ print(next(run).value)
     assert in_time.printed(script) == "0\n"
 
 
-def test_each_item_knows_when_each_stage_worked_on_it():
+def test_each_item_has_a_span_per_stage():
     clock = FakeClock()
 
     def taking(seconds):
@@ -261,7 +261,7 @@ def test_the_last_queue_counts_how_long_the_consumer_waited():
         yield 0
 
     class Waiting(FakeClock):
-        """Tells when the consumer has read it, under the queue's lock."""
+        """Signals when the consumer has read it, under the queue's lock."""
 
         def now_ns(self):
             now_ns = super().now_ns()
@@ -275,7 +275,7 @@ def test_the_last_queue_counts_how_long_the_consumer_waited():
         assert run.queues()[-1].starved_seconds == 4.0
 
 
-def test_a_run_that_has_not_begun_has_done_nothing():
+def test_a_run_that_has_not_started_has_no_counts():
     run = pipeline(range(3), same).run()
     assert [(stage.items, stage.busy_seconds) for stage in run.stages()] == [(0, 0.0), (0, 0.0)]
 
@@ -283,7 +283,7 @@ def test_a_run_that_has_not_begun_has_done_nothing():
 @pytest.mark.parametrize(
     ("more", "expected"), [({}, [2, 2, 2]), ({"source_capacity": 6}, [6, 2, 2])]
 )
-def test_more_may_wait_behind_the_source_than_behind_stages(more, expected):
+def test_the_source_may_have_a_larger_capacity(more, expected):
     with pipeline(range(3), same, same, capacity=2, **more).run() as run:
         assert [queue.capacity for queue in run.queues()] == expected
         assert [item.value for item in run] == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""A queue hands over what is put, waits or drops where it is full, and ends for everybody."""
+"""A queue passes items on, waits or drops if full, and ends for all its users."""
 
 import threading
 import weakref
@@ -38,10 +38,10 @@ def take(queue):
         ([1], put(2), 1, BoundedQueue.close, Closed),
         ([], take, 3, BoundedQueue.cancel, Cancelled),
         ([1], put(2), 3, BoundedQueue.cancel, Cancelled),
-        ([], put("item 1", place=1), 1, BoundedQueue.cancel, Cancelled),
+        ([], put("item 1", position=1), 1, BoundedQueue.cancel, Cancelled),
     ],
 )
-def test_who_waits_is_woken_by_an_item_by_room_and_by_the_end(inside, waits, count, wake, outcome):
+def test_waits_end_by_an_item_by_room_and_by_close(inside, waits, count, wake, outcome):
     clock = WatchedClock()
     queue = filled(*inside, capacity=1, clock=clock)
     calls = [clock.start_waiting(queue, lambda: waits(queue)) for _ in range(count)]
@@ -56,7 +56,7 @@ def test_who_waits_is_woken_by_an_item_by_room_and_by_the_end(inside, waits, cou
         assert queue.get() == "second"
 
 
-def test_stays_open_until_every_producer_has_closed_it_then_drains_and_ends():
+def test_a_queue_is_open_until_all_producers_closed_it():
     queue = filled(1, producers=2)
     queue.close()
     queue.put(2)
@@ -68,7 +68,7 @@ def test_stays_open_until_every_producer_has_closed_it_then_drains_and_ends():
         queue.get()
 
 
-def test_a_cancelled_queue_neither_gives_nor_takes():
+def test_a_cancelled_queue_refuses_put_and_get():
     queue = filled(1, 2)
     queue.cancel()
     queue.close()
@@ -77,7 +77,7 @@ def test_a_cancelled_queue_neither_gives_nor_takes():
             ask(queue)
 
 
-def test_cancel_lets_go_of_what_is_inside():
+def test_cancel_releases_the_items():
     class Frame:
         pass
 
@@ -91,14 +91,14 @@ def test_cancel_lets_go_of_what_is_inside():
     assert alive() is None
 
 
-def test_producers_that_number_their_items_put_them_in_that_order():
+def test_numbered_items_are_put_in_order():
     clock = WatchedClock()
     queue = filled(clock=clock)
     early = [
-        clock.start_waiting(queue, lambda place=place: queue.put(f"item {place}", place=place))
+        clock.start_waiting(queue, lambda place=place: queue.put(f"item {place}", position=place))
         for place in (2, 3, 1)
     ]
-    queue.put("item 0", place=0)
+    queue.put("item 0", position=0)
     for call in early:
         call.result()
     assert [queue.get() for _ in range(4)] == ["item 0", "item 1", "item 2", "item 3"]
@@ -108,7 +108,7 @@ def test_producers_that_number_their_items_put_them_in_that_order():
     ("inside", "waits", "wake", "waited"),
     [([], take, put("late"), (2.0, 0.0)), ([1], put(2), take, (0.0, 2.0))],
 )
-def test_counts_waits_while_they_last_and_after(inside, waits, wake, waited):
+def test_waits_in_progress_are_counted(inside, waits, wake, waited):
     clock = WatchedClock()
     queue = filled(*inside, capacity=1, clock=clock)
     waiting = clock.start_waiting(queue, lambda: waits(queue))
@@ -123,7 +123,7 @@ def test_counts_waits_while_they_last_and_after(inside, waits, wake, waited):
             assert statistics.mean_occupancy == statistics.max_occupancy == 1.0
 
 
-def test_measures_how_long_items_lay_inside():
+def test_waiting_times_of_items_are_measured():
     clock = FakeClock()
     queue = filled(clock=clock)
     queue.put("first")
@@ -137,7 +137,7 @@ def test_measures_how_long_items_lay_inside():
 
 
 @pytest.mark.parametrize("end", [("get", "close"), ("close", "get"), ("cancel",)], ids=str)
-def test_the_watch_stops_with_the_queue(end):
+def test_statistics_stop_with_the_queue(end):
     clock = FakeClock()
     queue = filled(1, clock=clock)
     clock.advance(4)
@@ -154,7 +154,7 @@ def test_the_watch_stops_with_the_queue(end):
     consumers=st.integers(1, 4),
     items=st.integers(0, 40),
 )
-def test_every_item_arrives_once_and_in_its_producers_order(capacity, producers, consumers, items):
+def test_every_item_is_received_once_in_its_producers_order(capacity, producers, consumers, items):
     queue = BoundedQueue(capacity, "numbers", producers=producers)
     together = threading.Barrier(producers + consumers)
 
@@ -191,7 +191,7 @@ def test_every_item_arrives_once_and_in_its_producers_order(capacity, producers,
     consumers=st.integers(1, 3),
     before=st.integers(0, 30),
 )
-def test_cancel_ends_everybody_wherever_they_are(capacity, producers, consumers, before):
+def test_cancel_ends_all_threads(capacity, producers, consumers, before):
     queue = BoundedQueue(capacity, "numbers")
 
     def produce():
@@ -221,7 +221,7 @@ def drained(queue):
 
 
 @given(puts=st.lists(st.integers(0, 2), max_size=40), share=st.integers(1, 3))
-def test_each_lane_keeps_what_a_queue_of_its_own_would(puts, share):
+def test_each_lane_behaves_like_its_own_queue(puts, share):
     queue = queue_of("drop_oldest", capacity=3 * share, lanes=3)
     alone = [queue_of("drop_oldest", capacity=share) for _ in range(3)]
     for number, lane in enumerate(puts):
@@ -233,7 +233,7 @@ def test_each_lane_keeps_what_a_queue_of_its_own_would(puts, share):
 
 
 @pytest.mark.parametrize("overflow", ["wait", "drop_oldest"])
-def test_what_takes_no_room_enters_a_full_queue_and_drops_nothing(overflow):
+def test_items_without_room_enter_a_full_queue(overflow):
     queue = queue_of(overflow, capacity=1)
     assert queue.put("item") is None
     assert queue.put("mark", takes_room=False) is None
@@ -246,12 +246,12 @@ def test_what_takes_no_room_enters_a_full_queue_and_drops_nothing(overflow):
     capacity=st.integers(1, 3),
     leaves=st.booleans(),
 )
-def test_every_item_comes_out_or_is_dropped_once_and_in_order(steps, capacity, leaves):
+def test_every_item_is_received_or_dropped_once_in_order(steps, capacity, leaves):
     queue = queue_of("drop_oldest", capacity)
     out, dropped, inside, number = [], [], 0, 0
     for step in steps:
         if step == "put":
-            found = queue.put(number, instead=-number if leaves else None)
+            found = queue.put(number, replacement=-number if leaves else None)
             dropped += [] if found is None else [found]
             inside += 1 if leaves or found is None else 0
             number += 1
@@ -276,10 +276,10 @@ def test_every_item_comes_out_or_is_dropped_once_and_in_order(steps, capacity, l
         assert sorted(seen + dropped) == list(range(number))
 
 
-def test_occupancy_and_waits_are_those_of_the_items_that_stay():
+def test_occupancy_and_waits_exclude_dropped_items():
     queue = queue_of("drop_oldest", capacity=1)
     for item in range(3):
-        queue.put(item, instead="gone")
+        queue.put(item, replacement="gone")
     assert drained(queue) == ["gone", "gone", 2]
     statistics = queue.statistics()
     assert (statistics.puts, statistics.gets) == (3, 1)

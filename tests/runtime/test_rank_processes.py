@@ -1,4 +1,4 @@
-"""Processes that begin together or form a line: in order, and gone whatever happens."""
+"""Processes that start together or form a pipeline: order, errors and their end."""
 
 import multiprocessing
 import os
@@ -37,8 +37,8 @@ def start_method(number, ready):
     return multiprocessing.get_start_method()
 
 
-def test_children_of_these_processes_start_as_is_usual_here():
-    """As the workers of ranks that a user begins do."""
+def test_children_of_ranks_use_the_default_start_method():
+    """Like the workers of a user's ranks."""
     [found], _ = run_ranks(start_method, [0], timeout_seconds=60)
     assert found == multiprocessing.get_all_start_methods()[0]
 
@@ -51,20 +51,20 @@ def test_each_argument_has_a_process():
 
 
 @pytest.mark.parametrize(
-    ("work", "arguments", "timeout", "said"),
+    ("work", "arguments", "timeout", "message"),
     [
-        (child_functions.dying, [0, 1], 60, "ended without an answer"),
+        (child_functions.dying, [0, 1], 60, "ended without a result"),
         (failing, [1, 0], 60, "a process failed: ValueError: no 1"),
-        pytest.param(failing, [0, 1], 3, "gave no answer for 3 s", marks=pytest.mark.slow),
+        pytest.param(failing, [0, 1], 3, "sent no result for 3 s", marks=pytest.mark.slow),
     ],
 )
-def test_a_process_that_fails_ends_all_and_what_it_raised_is_said(work, arguments, timeout, said):
-    with pytest.raises(StageError, match=said):
+def test_a_failed_rank_ends_all_with_its_error(work, arguments, timeout, message):
+    with pytest.raises(StageError, match=message):
         run_ranks(work, arguments, timeout_seconds=timeout)
 
 
 def pressing(folder, ready):
-    """The first presses Ctrl-C, which reaches all processes of a terminal; the other waits."""
+    """One sends Ctrl-C to itself and the caller, like a terminal; the other waits."""
     try:
         ready()
         if folder.name == "waits":
@@ -76,8 +76,8 @@ def pressing(folder, ready):
         (folder / "closed").touch()
 
 
-def test_ctrl_c_is_heard_by_the_caller_alone_and_ends_all(tmp_path, capfd):
-    """They close what they opened, and say nothing."""
+def test_only_the_caller_receives_ctrl_c_and_all_ranks_end(tmp_path, capfd):
+    """They close their resources and print nothing."""
     folders = [tmp_path / "presses", tmp_path / "waits"]
     for folder in folders:
         folder.mkdir()
@@ -98,7 +98,7 @@ def stage(function, argument=None, name="work"):
     return ProcessStage(name=name, make=function, argument=argument)
 
 
-def test_parcels_come_out_in_order_with_their_memory_and_spans():
+def test_process_items_are_in_order_with_memory_and_spans():
     stages = [stage(child_functions.doubling, 1), stage(child_functions.doubling, 0, "more")]
     with line(*stages) as processes:
         assert processes.start_seconds > 0
@@ -113,7 +113,7 @@ def test_parcels_come_out_in_order_with_their_memory_and_spans():
             assert out == [2 * (2 * k + 1) for k in range(9)]
 
 
-def test_each_stage_has_a_process_of_its_own_that_ends_with_a_line_left_in_the_middle():
+def test_each_stage_has_its_own_process_that_ends_with_the_pipeline():
     with line(stage(child_functions.telling_pid)) as processes:
         [found] = {each.value for each, _ in islice(processes.run(100), 3)}
     assert found != os.getpid()
@@ -121,7 +121,7 @@ def test_each_stage_has_a_process_of_its_own_that_ends_with_a_line_left_in_the_m
 
 
 @pytest.mark.parametrize(
-    ("function", "argument", "said"),
+    ("function", "argument", "message"),
     [
         (child_functions.failing_stage, "media", "^frame 2 is damaged$"),
         (child_functions.failing_stage, None, "stage 'work' failed: ValueError: no 2"),
@@ -130,16 +130,16 @@ def test_each_stage_has_a_process_of_its_own_that_ends_with_a_line_left_in_the_m
         (child_functions.unmakable, None, "stage 'work' failed: ValueError: no model"),
     ],
 )
-def test_what_a_process_fails_with_is_raised_here_and_ends_all(function, argument, said):
+def test_the_error_of_a_stage_process_is_raised_and_ends_all(function, argument, message):
     after = stage(child_functions.doubling, 0, "after")
     error = DecodeError if argument == "media" else StageError
-    with pytest.raises(error, match=said), line(stage(function, argument), after) as processes:
+    with pytest.raises(error, match=message), line(stage(function, argument), after) as processes:
         list(processes.run(9))
 
 
 @contextmanager
 def parent_at_work(kind):
-    """A process of `runtime.parents`, and all its children, at work."""
+    """Yield a process of `runtime.parents` and its working children."""
     with subprocess.Popen(
         [sys.executable, "-m", "runtime.parents", kind],
         stdin=subprocess.PIPE,
@@ -154,14 +154,14 @@ def parent_at_work(kind):
 
 
 @pytest.mark.parametrize("kind", PARENTS)
-def test_children_end_with_a_parent_that_was_killed(kind):
+def test_children_end_with_a_killed_parent(kind):
     with parent_at_work(kind) as (parent, children):
         assert children
         parent.send_signal(signal.SIGKILL)
     assert psutil.wait_procs(children, timeout=TIMEOUT_SECONDS)[1] == []
 
 
-def test_an_interrupt_is_the_parents_alone_to_act_on():
+def test_only_the_parent_receives_an_interrupt():
     with parent_at_work("a line") as (parent, children):
         os.killpg(parent.pid, signal.SIGINT)  # as Ctrl-C does, to all of them
         _, err = parent.communicate(timeout=TIMEOUT_SECONDS)
@@ -180,26 +180,26 @@ comer.send(comer.wait())
 
 
 def heard(place, number):
-    """What is told, until so many words are."""
+    """Return what is written, until it has so many words."""
     found = []
     while len(found) < number:
         found += place.receive()
     return found
 
 
-def test_processes_that_are_ready_begin_at_one_moment(tmp_path):
+def test_ready_participants_start_together(tmp_path):
     place = Rendezvous(tmp_path)
     comers = [subprocess.Popen([sys.executable, "-c", COMER, place.address(name)]) for name in "ab"]
     assert sorted(heard(place, 2)) == [("a", "there"), ("b", "there")]
     assert place.receive() == []
     moment_ns = place.open()
-    began = dict(heard(place, 2))
-    assert set(began) == {"a", "b"}
-    assert min(began.values()) >= moment_ns
+    started = dict(heard(place, 2))
+    assert set(started) == {"a", "b"}
+    assert min(started.values()) >= moment_ns
     assert [comer.wait() for comer in comers] == [0, 0]
 
 
-def test_a_word_that_is_not_told_to_its_end_is_heard_later(tmp_path):
+def test_an_incomplete_message_is_received_later(tmp_path):
     place = Rendezvous(tmp_path)
     Participant(place.address("a.b")).send({"frames": 3})
     with (tmp_path / "a.b.jsonl").open("a") as file:
@@ -210,21 +210,21 @@ def test_a_word_that_is_not_told_to_its_end_is_heard_later(tmp_path):
     assert place.receive() == [("a.b", {"frames": 4})]
 
 
-def test_who_comes_late_goes_on_at_once(tmp_path):
+def test_a_late_participant_starts_at_once(tmp_path):
     place = Rendezvous(tmp_path)
     place.open()
     assert Call(Participant(place.address("a")).wait).result() <= SYSTEM_CLOCK.now_ns()
 
 
-def test_nobody_waits_for_one_who_is_gone(tmp_path):
+def test_participants_fail_without_their_rendezvous(tmp_path):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     address = Rendezvous(tmp_path).address("a").replace(str(os.getpid()), str(gone.pid))
-    with pytest.raises(ConfigError, match="ended before its workers began"):
+    with pytest.raises(ConfigError, match="ended before its workers started"):
         Call(Participant(address).wait).result()
 
 
-def test_a_place_that_is_gone_is_an_error_in_one_line(tmp_path):
+def test_a_missing_rendezvous_folder_is_an_error(tmp_path):
     comer = Participant(Rendezvous(tmp_path / "gone").address("a"))
     with pytest.raises(ConfigError, match="cannot report to the launch"):
         comer.send("there")

@@ -1,4 +1,4 @@
-"""What cannot be is refused at once, in the words of a page."""
+"""Invalid arguments raise the errors of a page."""
 
 import sys
 from contextlib import nullcontext
@@ -39,9 +39,9 @@ NAMES = names_in(
 )
 
 
-@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
-def test_what_cannot_be_is_refused_in_a_sentence(call, said):
-    check_message(call, said, NAMES)
+@pytest.mark.parametrize(("call", "message"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_invalid_arguments_are_refused(call, message):
+    check_message(call, message, NAMES)
 
 
 def test_an_argument_that_is_not_json_is_refused():
@@ -50,6 +50,6 @@ def test_an_argument_that_is_not_json_is_refused():
         supervisor.run_children([given])
 
 
-def test_a_gather_with_more_workers_cannot_be_asked_for():
+def test_an_aggregate_has_one_worker():
     with pytest.raises(TypeError, match="workers"):
         Aggregate(name="gather", grouping=stage.SlidingWindows, function=tuple, workers=2)

@@ -1,4 +1,4 @@
-"""What is counted: percentiles, queues, flows, and the latest numbers."""
+"""Percentiles, queue lengths, flows, and the latest numbers."""
 
 import math
 
@@ -11,7 +11,7 @@ from headrace.runtime.queue import WAIT_SAMPLES, QueueMeter
 SECOND = 1_000_000_000
 
 
-def test_occupancy_is_weighted_with_time():
+def test_occupancy_is_weighted_by_time():
     meter = QueueMeter("frames", capacity=4, now_ns=SECOND)
     meter.put()
     meter.advance(2 * SECOND)  # 1 s with 1 inside
@@ -29,7 +29,7 @@ def test_occupancy_is_weighted_with_time():
     assert (statistics.wait_ms.p50, statistics.wait_ms.maximum) == (1000.0, 2000.0)
 
 
-def test_waits_add_up_over_the_threads_that_wait():
+def test_waits_add_up_over_waiting_threads():
     meter = QueueMeter("frames", capacity=1, now_ns=0)
     meter.waiting_consumers = 2
     meter.waiting_producers = 1
@@ -40,7 +40,7 @@ def test_waits_add_up_over_the_threads_that_wait():
     assert (statistics.starved_seconds, statistics.blocked_seconds) == (6.0, 4.0)
 
 
-def test_nothing_counts_after_the_stop():
+def test_nothing_is_counted_after_stop():
     meter = QueueMeter("frames", capacity=1, now_ns=0)
     meter.waiting_consumers = 1
     meter.stop(SECOND)
@@ -78,20 +78,20 @@ def test_percentiles_are_nearest_rank(samples: list[float]) -> None:
     assert (found.minimum, found.maximum, found.count) == (ranked[0], ranked[-1], len(ranked))
 
 
-def test_percentiles_too_few_samples_can_show_are_withheld():
+def test_percentiles_need_enough_samples():
     found = {count: Distribution.of(range(count)) for count in (1, 89, 90, 458, 459)}
     assert [count for count in found if found[count].p95 is not None] == [90, 458, 459]
     assert [count for count in found if found[count].p99 is not None] == [459]
 
 
-def test_spread_is_that_of_the_samples_at_hand_if_there_are_some() -> None:
+def test_std_is_of_the_samples() -> None:
     assert Distribution.of([]) is None
     found = Distribution.of([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0])
     assert (found.mean, found.std) == (5.0, 2.0)
 
 
 @given(st.lists(st.integers(-(2**53), 2**53)), st.integers(1, 9))
-def test_the_last_numbers_come_back_exactly_and_in_order(numbers, most):
+def test_the_ring_buffer_returns_the_last_numbers_in_order(numbers, most):
     kept = RingBuffer(most)
     for number in numbers:
         kept.append(number)

@@ -1,4 +1,4 @@
-"""Children end by themselves, each with its own result; none is left, however it goes."""
+"""Children end with their own results; none is left after any error."""
 
 import os
 import signal
@@ -37,7 +37,7 @@ def interrupt(*_):
     raise KeyboardInterrupt
 
 
-def test_functions_run_in_processes_of_their_own_and_give_results_and_messages():
+def test_functions_run_in_processes_with_results_and_messages():
     heard = []
     two, three = call("two", does.squared, 2), call("three", does.squared, 3)
     endings = ran(two, three, on_message=lambda *said: heard.append(said))
@@ -47,7 +47,7 @@ def test_functions_run_in_processes_of_their_own_and_give_results_and_messages()
     assert sorted(heard) == sorted((each.name, said) for each in endings for said in each.messages)
 
 
-def test_one_that_fails_ends_no_other_and_how_each_ended_is_a_value():
+def test_a_failed_child_does_not_end_others():
     told = []
     endings = ran(
         call("raises", does.failing, 7),
@@ -75,17 +75,17 @@ def test_one_that_fails_ends_no_other_and_how_each_ended_is_a_value():
     ]
     assert bad[0].tail.startswith("about to fail\nTraceback")
     assert bad[4].tail == "out\nno disk\n"
-    assert replace(good, name="a", seconds=1.0).describe() == "a ended well after 1.0 s"
+    assert replace(good, name="a", seconds=1.0).describe() == "a succeeded after 1.0 s"
 
 
-def test_only_the_end_of_long_output_is_kept():
+def test_only_the_tail_of_long_output_is_kept():
     (ending,) = ran(python("loud", "print('x' * 1_000_000); print('last')"))
     assert len(ending.tail) == 8192
     assert ending.tail.endswith("x\nlast\n")
 
 
 @pytest.mark.parametrize(("function", "code"), [(does.endless, -15), (does.stubborn, -9)])
-def test_one_whose_time_is_over_is_ended_and_no_other(function, code):
+def test_a_child_is_stopped_at_its_time_limit(function, code):
     clock = FakeClock()
     late = call("late", function, timeout_seconds=60)
     good = call("good", does.squared, 2, timeout_seconds=600)
@@ -97,11 +97,11 @@ def test_one_whose_time_is_over_is_ended_and_no_other(function, code):
     late, good = ran(late, good, on_message=on_message, grace_seconds=0.0, clock=clock)
     assert (late.has_timed_out, late.has_succeeded) == (True, False)
     assert late.exit_code in (code, -9)
-    assert late.describe() == "late was ended: it was not done within 61.0 s"
+    assert late.describe() == "late was stopped: it did not finish within 61.0 s"
     assert (good.result, good.has_succeeded) == (4, True)
 
 
-def test_so_many_run_at_a_time_as_were_asked_for():
+def test_children_at_a_time_are_limited():
     log = []
     ran(
         *(call(str(n), does.squared, n) for n in range(3)),
@@ -120,14 +120,14 @@ def test_a_child_of_a_child_does_not_outlive_it(tmp_path):
         (ending,) = ran(call("parent", does.leaving_a_child, str(fifo)))
         assert ending.result == "done"
         os.set_blocking(reading, True)
-        assert os.read(reading, 1) == b""  # nobody has it open any more
+        assert os.read(reading, 1) == b""  # no process has it open any more
     finally:
         os.close(reading)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, None])
-def test_all_are_ended_when_we_are_interrupted(error):
-    """By an exception of ours, or by Ctrl-C itself."""
+def test_an_interrupt_ends_all_children(error):
+    """An exception of the callback, or Ctrl-C."""
     before = set(psutil.Process().children())
     begun = []
 
@@ -143,7 +143,7 @@ def test_all_are_ended_when_we_are_interrupted(error):
     assert not any(child.is_running() for child in begun[0])
 
 
-def test_ctrl_c_while_a_child_begins_ends_it(monkeypatch):
+def test_ctrl_c_during_the_start_of_a_child_ends_it(monkeypatch):
     begun = []
 
     class Interrupted(ChildProcess):
@@ -159,13 +159,13 @@ def test_ctrl_c_while_a_child_begins_ends_it(monkeypatch):
     assert len(begun) == 1
 
 
-def test_a_program_runs_with_its_variables():
+def test_a_program_runs_with_its_environment():
     script = "import os; print(os.environ['COLOUR'])"
     (ending,) = ran(python("here", script, environment={"COLOUR": "blue"}))
     assert ending.tail == "blue\n"
 
 
-def test_an_interrupt_that_is_taken_asks_all_to_end_and_tells_how_they_did():
+def test_a_handled_interrupt_stops_all_and_returns_results():
     log = []
 
     def on_message(name, message):
@@ -186,7 +186,7 @@ def test_an_interrupt_that_is_taken_asks_all_to_end_and_tells_how_they_did():
     assert endings[2].describe() == "2 failed: it was not started"
 
 
-def test_one_that_does_not_end_when_asked_is_ended_after_its_grace():
+def test_a_child_that_ignores_sigterm_is_killed_after_its_grace():
     grace = {"on_interrupt": lambda: None, "grace_seconds": 0.0}
     (ending,) = ran(call("a", does.stubborn), on_message=interrupt, **grace)
     assert ending.exit_code == -9
@@ -200,7 +200,7 @@ def test_a_second_interrupt_ends_all_at_once():
     assert set(psutil.Process().children()) == before
 
 
-def test_we_look_around_while_children_run():
+def test_on_look_is_called_while_children_run():
     assert ran() == []
     looks = []
     ran(call("a", does.squared, 2), on_look=lambda: looks.append(1))
@@ -208,7 +208,7 @@ def test_we_look_around_while_children_run():
 
 
 @pytest.mark.parametrize(("function", "stalls"), [(does.stalling, True), (does.resting, False)])
-def test_one_that_hangs_ends_and_tells_where_and_one_that_rests_is_left_alone(function, stalls):
+def test_a_hanging_child_is_ended_and_an_idle_one_is_not(function, stalls):
     [ending] = ran(call("worker", function, 0.2))
     assert (ending.exit_code, has_stalled(ending.tail)) == (int(stalls), stalls)
     assert ("in stalling" in ending.tail, ending.has_succeeded) == (stalls, not stalls)
@@ -219,14 +219,14 @@ def fed(heard):
     return closing(PersistentChild(adding, lambda name, message: heard.append(message)))
 
 
-def test_what_it_began_with_lasts_over_its_pieces_of_work():
+def test_the_state_of_a_persistent_child_lasts_over_jobs():
     heard = []
     with fed(heard) as child:
         assert [child.run(n) for n in (1, 2, 3)] == [None] * 3
     assert heard == [101, 103, 106]
 
 
-def test_its_death_is_an_ending_however_often_it_is_fed():
+def test_a_dead_persistent_child_returns_its_result_each_time():
     with fed([]) as child:
         assert child.run(1) is None
         assert child.run(-1).exit_code == -11
@@ -252,7 +252,7 @@ def program(tmp_path: Path, monkeypatch) -> str:
     return "measuring"
 
 
-def test_each_message_is_answered_until_the_program_ends(program):
+def test_each_request_returns_a_line_until_the_process_ends(program):
     fed = LineRpcProcess(program, "yes")
     answers = [fed.read_line(), fed.request(b"four"), fed.request(b"x" * 1_000_000)]
     answers += [fed.request(b"end"), fed.request(b"more")]
@@ -261,7 +261,7 @@ def test_each_message_is_answered_until_the_program_ends(program):
     assert [*answers, fed.request(b"more")] == ["ready yes", "4", "1000000", None, None, None]
 
 
-def test_a_program_that_is_not_there_gives_no_answer():
+def test_a_missing_module_returns_no_line():
     fed = LineRpcProcess("no_such_module")
     assert fed.read_line() is None
     fed.close()
@@ -271,7 +271,7 @@ TOLD = {"a": "good", "b": "bad", "c": "good"}
 
 
 CRASHED = "crashed: the process ended by signal"
-KILLED = "it was killed, as where memory runs out: the process ended by signal 9"
+KILLED = "it was killed, perhaps for lack of memory: the process ended by signal 9"
 ABORTS = {"signal": signal.SIGABRT, "reads": ["good", "bad"]}
 SINGLY = {"one_by_one": True}
 READS_TWO = {"signal": signal.SIGSEGV, "reads": ["good"]}
@@ -282,14 +282,14 @@ READS_TWO = {"signal": signal.SIGSEGV, "reads": ["good"]}
     [
         ({"signal": signal.SIGSEGV}, 2, f"working on it {CRASHED} 11", None),
         (ABORTS, 1, f"the model on it {CRASHED} 6", None),
-        (SINGLY, 1, "memory ran out while it was worked on", None),
+        (SINGLY, 1, "working on it ran out of memory", None),
         ({"signal": signal.SIGKILL, **SINGLY}, 1, KILLED, None),
-        # All at once; the others, which were read, once more together; the suspect by itself.
+        # All together; the decoded ones again, together; the suspect alone.
         (READS_TWO, 1, f"working on it {CRASHED} 11", ["a b c", "a c", "b"]),
     ],
 )
-def test_of_several_begun_chunks_the_guilty_one_is_left_out(tmp_path, plan, workers, why, noted):
-    """The second of three; what was read is no suspect while something is being decoded."""
+def test_the_chunk_that_kills_workers_is_poisoned(tmp_path, plan, workers, why, noted):
+    """It is the second of three; decoded chunks are not suspected while another is decoding."""
     claims, notes, done = tmp_path / "claims", tmp_path / "notes", []
     claims.mkdir()
     given = {"notes": str(notes), "plan": plan}

@@ -1,4 +1,4 @@
-"""What threads and processes share or use again: shelves, memory of batches, locks."""
+"""What threads and processes share or reuse: pools, batch memory, locks."""
 
 import gc
 import pickle
@@ -20,7 +20,7 @@ from runtime.in_time import Call
 
 @pytest.fixture
 def pool():
-    """A pool for two resources, and which of them it has closed."""
+    """A pool for two resources, and the resources it has closed."""
     closed = []
 
     def thing(name):
@@ -29,7 +29,7 @@ def pool():
     return ResourcePool(2), thing, closed
 
 
-def test_what_was_released_is_acquired_once_and_a_second_resource_of_its_key_closes_the_first(pool):
+def test_a_released_resource_is_acquired_once_and_replaced_by_the_next(pool):
     pool, thing, closed = pool
     second = thing("second")
     pool.release("a", thing("first"))
@@ -54,7 +54,7 @@ def _address(array):
     return array.__array_interface__["data"][0]
 
 
-def test_memory_comes_back_when_the_last_view_is_gone():
+def test_memory_returns_to_the_pool_after_the_last_view():
     buffers = BatchBufferPool(2)
     batch = buffers.acquire((4, 3, 3))
     address = _address(batch)
@@ -80,7 +80,7 @@ def test_a_tensor_keeps_its_pixels():
     assert [int(each.unique()) for each in kept] == list(range(6))
 
 
-def test_a_smaller_batch_fits_and_a_larger_one_has_memory_of_its_own():
+def test_a_smaller_batch_reuses_memory_and_a_larger_one_does_not():
     buffers = BatchBufferPool(2)
     address = _address(buffers.acquire((4, 4)))
     small = buffers.acquire((3, 4))
@@ -92,17 +92,17 @@ def test_a_smaller_batch_fits_and_a_larger_one_has_memory_of_its_own():
     assert large.sum() == 7 * 400 * 400
 
 
-def test_no_more_is_kept_than_asked_for():
+def test_the_pool_keeps_at_most_max_batches():
     buffers = BatchBufferPool(2)
     first, second, third = (buffers.acquire((8,)) for _ in range(3))
     addresses = {_address(second), _address(third)}
-    del first  # two are in use: there is memory enough
+    del first  # two are in use: this is enough memory
     assert len(buffers._free) == 0
     del second, third
     assert {_address(each) for each in (buffers.acquire((8,)), buffers.acquire((8,)))} == addresses
 
 
-def test_what_comes_back_after_the_end_is_let_go():
+def test_memory_released_after_close_is_unmapped():
     buffers = BatchBufferPool(2)
     batch = buffers.acquire((8,))
     buffers.close()
@@ -113,7 +113,7 @@ def test_what_comes_back_after_the_end_is_let_go():
 
 
 @pytest.mark.parametrize("how", [{}, {"timeout_seconds": 0.01}], ids=str)
-def test_one_holds_a_lock_at_a_time_and_it_is_waited_for_no_longer_than_given(tmp_path, how):
+def test_a_file_lock_is_exclusive_with_a_timeout(tmp_path, how):
     path = tmp_path / "lock"
     with file_lock(path) as first, file_lock(path, **how) as second:
         assert (first, second) == (True, False)
@@ -121,7 +121,7 @@ def test_one_holds_a_lock_at_a_time_and_it_is_waited_for_no_longer_than_given(tm
         assert again
 
 
-def test_those_that_share_a_lock_keep_out_those_that_do_not(tmp_path):
+def test_shared_file_locks_exclude_exclusive_ones(tmp_path):
     path = tmp_path / "lock"
     with file_lock(path, is_shared=True) as first, file_lock(path, is_shared=True) as second:
         assert (first, second) == (True, True)
@@ -131,7 +131,7 @@ def test_those_that_share_a_lock_keep_out_those_that_do_not(tmp_path):
         assert alone
 
 
-def test_one_thread_at_a_time_holds_it():
+def test_one_thread_at_a_time_holds_the_lock():
     lock, inside, most = ForkSafeLock(), [], []
 
     def work(_):
@@ -146,7 +146,7 @@ def test_one_thread_at_a_time_holds_it():
     assert most == [1] * 600
 
 
-def test_it_arrives_free_in_another_process():
+def test_an_unpickled_lock_is_free():
     lock = ForkSafeLock()
     with lock:
         copy = pickle.loads(pickle.dumps(lock))  # noqa: S301
@@ -154,7 +154,7 @@ def test_it_arrives_free_in_another_process():
         pass
 
 
-def test_it_is_free_in_a_process_that_was_forked_while_another_thread_held_it():
+def test_a_held_lock_is_free_after_a_fork():
     lock, holds, ends = ForkSafeLock(), threading.Event(), threading.Event()
 
     def hold() -> None:

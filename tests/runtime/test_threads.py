@@ -1,4 +1,4 @@
-"""No thread outlives what it belongs to; a reader nobody can wake holds nobody up."""
+"""No thread outlives its owner; a reader that cannot be woken blocks nothing."""
 
 import threading
 import weakref
@@ -17,7 +17,7 @@ from runtime.in_time import TIMEOUT_SECONDS, Call, happens, headrace_threads, pr
 
 
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt])
-def test_no_thread_outlives_the_block_however_it_ends(error):
+def test_no_thread_outlives_the_block(error):
     stop = threading.Event()
     with suppress(KeyboardInterrupt), ThreadGroup(stop.set) as threads:
         for worker in range(3):
@@ -28,7 +28,7 @@ def test_no_thread_outlives_the_block_however_it_ends(error):
     assert not headrace_threads()
 
 
-def test_a_group_that_ended_is_not_kept():
+def test_an_ended_group_is_not_kept():
     stop = threading.Event()
     with ThreadGroup(stop.set) as threads:
         threads.start("work", lambda: happens(stop))
@@ -38,7 +38,7 @@ def test_a_group_that_ended_is_not_kept():
 
 
 def test_one_of_the_threads_may_close_the_group():
-    """As the garbage collector does, in whatever thread it runs; then nobody is waited for."""
+    """As the garbage collector may, in any thread; then no thread is waited for."""
     stop, closed = threading.Event(), threading.Event()
     with ThreadGroup(stop.set) as threads:
 
@@ -52,7 +52,7 @@ def test_one_of_the_threads_may_close_the_group():
     assert stop.is_set()
 
 
-def test_a_block_that_nobody_leaves_does_not_keep_the_program_from_ending():
+def test_a_block_that_is_never_left_does_not_block_the_exit():
     script = f"""
 import threading
 from headrace.runtime.threads import ThreadGroup
@@ -66,7 +66,7 @@ threads.start("work", work)
     assert printed(script) == "told to stop\n"
 
 
-def test_iterating_raises_what_iter_raises_with_the_first_value():
+def test_exceptions_of_iter_are_raised_by_next():
     with closing_iterator(5) as values, pytest.raises(TypeError, match="not iterable"):
         next(values)
 
@@ -88,7 +88,7 @@ def taken(reader):
             return found
 
 
-def test_hands_over_what_it_reads_and_keeps_what_ends_it():
+def test_a_reader_thread_returns_values_and_keeps_its_error():
     reader = reader_of(lambda _: (k for k in range(5)))
     assert (taken(reader), reader.error) == ([0, 1, 2, 3, 4], None)
     reader = reader_of(lambda _: (1 // k for k in (1, 0)))
@@ -103,7 +103,7 @@ def test_hands_over_what_it_reads_and_keeps_what_ends_it():
         pytest.param(1, lambda value: None, [*range(6)], id="what is small comes through"),
     ],
 )
-def test_never_waits_for_who_takes(keep, instead, found):
+def test_a_reader_thread_never_waits_for_its_consumer(keep, instead, found):
     is_read = threading.Event()
 
     def read(_):
@@ -116,7 +116,7 @@ def test_never_waits_for_who_takes(keep, instead, found):
 
 
 class Stuck:
-    """What is read: 1, once it may go on, or by a waiter that nobody wakes but the reader."""
+    """Sources: one yields 1 on `goes_on`, the other pauses until the reader wakes it."""
 
     def __init__(self):
         self.goes_on, self.ended = threading.Event(), threading.Event()
@@ -136,7 +136,7 @@ class Stuck:
             self.ended.set()
 
 
-def test_a_moment_may_come_first():
+def test_get_has_a_timeout():
     stuck = Stuck()
     reader = reader_of(stuck.by_itself)
     with pytest.raises(TimeoutError):
@@ -145,7 +145,7 @@ def test_a_moment_may_come_first():
     assert taken(reader) == [1]
 
 
-def test_waking_the_waiter_ends_a_take_at_once_and_the_thread_ends_by_itself():
+def test_waking_the_waiter_ends_get_at_once():
     stuck, waiter = Stuck(), Waiter()
     reader = reader_of(stuck.by_itself, waiter)
     call = Call(reader.get)
@@ -157,13 +157,13 @@ def test_waking_the_waiter_ends_a_take_at_once_and_the_thread_ends_by_itself():
     happens(stuck.ended)
 
 
-def test_giving_up_ends_what_the_thread_itself_waits_for():
+def test_stop_ends_waits_of_the_thread():
     stuck = Stuck()
     reader_of(stuck.by_the_waiter, Waiter()).stop()
     happens(stuck.ended)
 
 
-def test_who_hangs_is_told_by_the_clock_it_was_given():
+def test_hangs_are_detected_by_the_given_clock():
     clock = FakeClock()
     watch = HangDetector(0.001, str, clock)
     abandoned = []
@@ -173,13 +173,13 @@ def test_who_hangs_is_told_by_the_clock_it_was_given():
     watch.start("worker-2", "new.mp4")
     clock.advance(0.0004)
     empty = BoundedQueue(1, "outputs")
-    with pytest.raises(StageError, match=r"worker worker-1 has been at late\.mp4 for 50 s"):
+    with pytest.raises(StageError, match=r"worker worker-1 has worked on late\.mp4 for 50 s"):
         next(watch.iterate(empty))
     assert abandoned == ["worker-1"]
 
 
 def hanging_at(items, run, **options):
-    """What streams give of items, with workers that may hang for a twentieth of a second."""
+    """Run `imap` with a stall limit of 0.05 s."""
     options = {"workers": 2, "capacity": 4, **options}
     return imap(lambda: nullcontext(run), items, name="test", stall_seconds=0.05, **options)
 
@@ -190,7 +190,7 @@ def left_behind():
 
 @pytest.fixture
 def release():
-    """What workers that hang wait for; at the end of the test it comes, and they end."""
+    """Yield an event for workers to hang on; it is set at the end of the test."""
     comes = threading.Event()
     yield comes
     left = left_behind()
@@ -199,7 +199,7 @@ def release():
         thread.join()
 
 
-def test_a_worker_that_hangs_is_named_and_left_behind(release):
+def test_a_hanging_worker_is_named_and_abandoned(release):
     def run(item):
         if item == "hangs":
             release.wait()
@@ -207,13 +207,13 @@ def test_a_worker_that_hangs_is_named_and_left_behind(release):
 
     outputs = hanging_at(["good", "hangs", "later"], run, describe=str.upper)
     assert next(outputs) == "good"
-    with pytest.raises(StageError, match=r"worker test-\d has been at HANGS for 0 s") as caught:
+    with pytest.raises(StageError, match=r"worker test-\d has worked on HANGS for 0 s") as caught:
         next(outputs)
     assert caught.value.item == "hangs"
     assert len(left_behind()) == 1
 
 
-def test_when_one_worker_hangs_others_that_seem_to_are_not_waited_for(release):
+def test_other_stalled_workers_are_abandoned_too(release):
     both = threading.Barrier(2)
 
     def run(item):
@@ -227,7 +227,7 @@ def test_when_one_worker_hangs_others_that_seem_to_are_not_waited_for(release):
     assert len(left_behind()) == 2
 
 
-def test_the_end_does_not_wait_for_ever_for_a_worker_that_hangs(release):
+def test_joining_a_hanging_worker_has_a_time_limit(release):
     hangs = threading.Event()
 
     def run(item):
@@ -239,5 +239,5 @@ def test_the_end_does_not_wait_for_ever_for_a_worker_that_hangs(release):
     outputs = hanging_at(["good", "hangs"], run, workers=1)
     assert next(outputs) == "good"
     happens(hangs)
-    with pytest.warns(RuntimeWarning, match="headrace-test-0 hangs and is left behind"):
+    with pytest.warns(RuntimeWarning, match="headrace-test-0 hangs and is abandoned"):
         outputs.close()

@@ -1,4 +1,4 @@
-"""Ranges around the work of a pipeline's threads."""
+"""Ranges around the work of pipeline threads."""
 
 import threading
 
@@ -27,7 +27,7 @@ def names(recorder):
     return sorted((each.stage, each.number) for each in recorder.ranges)
 
 
-def test_each_item_is_marked_in_the_source_and_in_each_stage_by_the_thread_that_works(recorder):
+def test_each_item_has_a_range_per_stage_on_the_working_thread(recorder):
     double = Stage(name="double", function=lambda value: 2 * value)
     assert run(range(2), double, tracer=recorder) == [0, 2]
     assert names(recorder) == [("double", 0), ("double", 1), ("source", 0), ("source", 1)]
@@ -35,7 +35,7 @@ def test_each_item_is_marked_in_the_source_and_in_each_stage_by_the_thread_that_
     assert threads == {("source", "source"), ("double", "double-0")}
 
 
-def test_a_range_holds_the_time_of_the_work_without_the_wait_for_it():
+def test_a_range_excludes_the_wait_for_its_item():
     clock = FakeClock()
     recorder = RangeRecorder(clock)
 
@@ -54,29 +54,29 @@ def test_a_range_holds_the_time_of_the_work_without_the_wait_for_it():
     assert spent == {"source": (3, 3), "slow": (3, 5)}
 
 
-def test_a_range_ends_where_the_work_fails(recorder):
+def test_a_range_ends_at_a_failure(recorder):
     with pytest.raises(StageError, match="item 1"):
         run([1, 0], Stage(name="share", function=lambda value: 1 // value), tracer=recorder)
     assert ("share", 1) in names(recorder)
 
 
-def test_a_source_of_a_pipeline_may_go_unmarked(recorder):
+def test_a_source_may_be_untraced(recorder):
     run([1], Stage(name="same", function=abs), tracer=recorder, traces_source=False)
     assert names(recorder) == [("same", 0)]
 
 
-def test_items_of_several_sources_have_the_numbers_they_go_on_with(recorder):
+def test_items_of_merged_sources_keep_their_numbers(recorder):
     run(MergedSource(feeds=[range(3), range(4)]), tracer=recorder)
     assert names(recorder) == [("source", number) for number in range(7)]
 
 
-def test_what_a_group_is_made_of_is_told(recorder):
+def test_parts_of_a_group_are_recorded(recorder):
     gather = Aggregate(name="pairs", grouping=lambda: SlidingWindows(length=2), function=sum)
     assert run(range(5), gather, tracer=recorder) == [1, 5, 4]
     assert recorder.parts == {("pairs", 0): (0, 1), ("pairs", 1): (2, 3), ("pairs", 2): (4,)}
 
 
-def test_sinks_are_marked_too(recorder):
+def test_sinks_are_traced(recorder):
     taken = []
     with FanOut([SinkSpec(name="file", function=taken.append)], tracer=recorder) as fan:
         fan.put("a")
@@ -84,7 +84,7 @@ def test_sinks_are_marked_too(recorder):
     assert (taken, names(recorder)) == (["a", "b"], [("file", 0), ("file", 1)])
 
 
-def test_a_recorder_that_stopped_keeps_what_had_begun_and_nothing_later(recorder):
+def test_a_stopped_recorder_keeps_only_started_ranges(recorder):
     with recorder.range("model", 1):
         recorder.stop()
     with recorder.range("model", 2):
@@ -93,7 +93,7 @@ def test_a_recorder_that_stopped_keeps_what_had_begun_and_nothing_later(recorder
     assert recorder.parts == {}
 
 
-def test_several_listeners_hear_the_same():
+def test_several_tracers_get_the_same_ranges():
     first, second = RangeRecorder(FakeClock()), RangeRecorder(FakeClock())
     both = MultiTracer([first, second])
     with both.range("decode", 0) as _:
@@ -105,11 +105,11 @@ def test_several_listeners_hear_the_same():
     assert first.parts == second.parts == {("batch", 0): (0,)}
 
 
-def test_a_range_knows_the_system_s_number_of_its_thread(recorder):
+def test_a_range_has_the_systems_thread_id(recorder):
     with recorder.range("model", 0):
         pass
     assert recorder.ranges[0].thread_id == threading.get_native_id()
 
 
-def test_without_marks_nothing_is_made_for_a_range():
+def test_the_no_op_tracer_creates_no_range():
     assert NO_OP_TRACER.range("model", 0) is NO_OP_TRACER.range("sink", 1)

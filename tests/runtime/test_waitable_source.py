@@ -1,4 +1,4 @@
-"""Sources that wait are starved, not busy; they can be woken, and several become one flow."""
+"""Waiting sources are starved, not busy; they can be woken, and several can be merged."""
 
 import threading
 from functools import partial
@@ -18,8 +18,8 @@ from runtime.in_time import fails_on, happens, headrace_threads, left_by, ran
 MS = 1_000_000
 
 
-def test_a_span_begins_when_the_wait_is_over_which_is_starved_and_not_busy():
-    """A frame every 20 ms, and 5 ms of work for each."""
+def test_a_span_starts_after_the_wait_which_is_starved():
+    """A frame every 20 ms, with 5 ms of work each."""
     clock = FakeClock()
 
     def read(waiter):
@@ -31,17 +31,17 @@ def test_a_span_begins_when_the_wait_is_over_which_is_starved_and_not_busy():
     items, [source], _ = ran(WaitableSource(read=read), how={"clock": clock})
     starts = [0, 20 * MS, 40 * MS]
     assert [item.spans for item in items] == [(Span("source", t, t + 5 * MS),) for t in starts]
-    assert source.starved_seconds == pytest.approx(0.030)  # twice what 5 ms of work leave of 20
+    assert source.starved_seconds == pytest.approx(0.030)  # twice the 15 ms that remain
     assert source.busy_seconds == pytest.approx(0.015)
 
 
-def camera(begun, ended):
-    """Gives one frame, then waits for what never comes."""
+def camera(started, ended):
+    """Yields one frame, then waits forever."""
 
     def read(waiter):
         try:
             yield 0
-            begun.set()
+            started.set()
             waiter.wait_for(lambda: False)
         finally:
             ended.append(threading.current_thread().name)
@@ -51,24 +51,24 @@ def camera(begun, ended):
 
 @pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
 @pytest.mark.parametrize("cameras", [1, 2])
-def test_a_source_that_waits_is_woken_however_the_run_ends(error, cameras):
+def test_a_waiting_source_is_woken_at_any_end_of_the_run(error, cameras):
     events, ended = [threading.Event() for _ in range(cameras)], []
-    feeds = [camera(begun, ended) for begun in events]
+    feeds = [camera(started, ended) for started in events]
     source = feeds[0] if cameras == 1 else MergedSource(feeds=feeds)
 
     line = Pipeline(source=source, stages=[Stage(name="same", function=abs)])
     with left_by(error) as leave, line.run() as run:
         for _ in events:
             next(run)
-        for begun in events:
-            happens(begun)
+        for started in events:
+            happens(started)
         leave()
     assert len(ended) == cameras
     assert not headrace_threads()
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_a_failure_ends_the_source_before_the_consumer_hears_of_it(waits):
+def test_a_failure_ends_the_source_before_it_is_raised(waits):
     source_ended = threading.Event()
 
     def read(waiter=None):
@@ -89,8 +89,8 @@ def test_a_failure_ends_the_source_before_the_consumer_hears_of_it(waits):
             next(run)
 
 
-def test_what_a_source_raises_of_its_own_is_no_end_of_the_run():
-    """Only a waiter that was woken ends a source quietly."""
+def test_cancelled_raised_by_a_source_itself_is_a_failure():
+    """Only a woken waiter ends a source without an error."""
 
     def read(waiter):
         raise Cancelled
@@ -100,7 +100,7 @@ def test_what_a_source_raises_of_its_own_is_no_end_of_the_run():
         ran(WaitableSource(read=read))
 
 
-def test_merged_sources_run_at_once_and_items_say_which_they_are_from():
+def test_merged_sources_run_in_parallel_and_items_have_their_source():
     together = threading.Barrier(3)
 
     def source(values):
@@ -116,7 +116,7 @@ def test_merged_sources_run_at_once_and_items_say_which_they_are_from():
     assert (statistics.workers, statistics.items, flow.arrived) == (3, 5, 5)
 
 
-def test_groups_of_merged_sources_keep_to_their_source_or_have_none():
+def test_groups_have_one_source_or_none():
     merged = MergedSource(feeds=["ab", "cd"])
     pairs = partial(SlidingWindows, length=2)
     alone = Aggregate(
@@ -133,7 +133,7 @@ def failing(error):
     raise error
 
 
-def test_one_source_that_fails_fails_the_run():
+def test_a_failed_source_ends_the_run():
     ended = []
     merged = MergedSource(feeds=[failing(OSError("unplugged")), camera(threading.Event(), ended)])
     with pytest.raises(StageError, match="OSError: unplugged"):
@@ -141,7 +141,7 @@ def test_one_source_that_fails_fails_the_run():
     assert ended == ["headrace-source-1"]
 
 
-def test_one_source_that_fails_may_end_alone_with_its_error_in_place():
+def test_a_failed_source_may_end_alone_with_its_error():
     error = MediaError("stream is gone", source="rtsp://door")
     items, _, flow = ran(MergedSource(feeds=[failing(error), "abc"], on_error="end"))
     first, second = ([item.value for item in items if item.source == k] for k in (0, 1))

@@ -1,4 +1,4 @@
-"""Waits: for a moment, for room, for a turn, for the newest value, and by which clock."""
+"""Waits for a time, for room, for a turn and for the newest value; clocks."""
 
 import asyncio
 import threading
@@ -18,14 +18,14 @@ SECOND = 1_000_000_000
 
 
 class ByHand(WatchedClock):
-    """Waits really, until the test notifies: only `advance` moves it."""
+    """Waits for real until notified; only `advance` moves its time."""
 
     def wait_until(self, condition, moment_ns):
         condition.wait()
 
 
 @pytest.mark.parametrize(("moment", "waited", "resumed"), [(7, 2, 7), (5, 0, 0)])
-def test_waits_until_a_moment_that_is_not_past_and_counts_it(moment, waited, resumed):
+def test_until_waits_for_a_future_moment_and_counts_it(moment, waited, resumed):
     clock = FakeClock(now_ns=5 * SECOND)
     waiter = Waiter(clock)
     waiter.until(moment * SECOND)
@@ -33,7 +33,7 @@ def test_waits_until_a_moment_that_is_not_past_and_counts_it(moment, waited, res
     assert found == (moment * SECOND, waited * SECOND, resumed * SECOND)
 
 
-def test_waits_until_something_is_there():
+def test_wait_for_waits_for_its_condition():
     clock, things = ByHand(), []
     waiter = Waiter(clock)
     call = clock.start_waiting(waiter, lambda: waiter.wait_for(lambda: bool(things)))
@@ -45,11 +45,11 @@ def test_waits_until_something_is_there():
     assert waiter.waited_ns == 3 * SECOND
 
 
-def test_says_when_the_moment_came_first():
+def test_wait_for_returns_false_at_its_moment():
     assert Waiter(FakeClock()).wait_for(lambda: False, until_ns=SECOND) is False
 
 
-def test_a_notice_before_the_moment_ends_no_wait_for_the_moment():
+def test_a_notification_does_not_end_until():
     clock = ByHand()
     waiter = Waiter(clock)
     call = clock.start_waiting(waiter, lambda: waiter.until(2 * SECOND))
@@ -71,24 +71,24 @@ def test_waking_ends_a_wait_in_progress(moment_ns):
         call.result()
 
 
-def test_by_the_clock_of_the_machine_a_wait_ends_at_its_moment_and_when_woken():
+def test_system_clock_waits_end_at_their_moment_or_when_woken():
     waiter = Waiter()
     waiter.pause(0.001)
     assert waiter.waited_ns >= 1_000_000
-    begun = threading.Event()
+    started = threading.Event()
 
     def is_there():
-        begun.set()
+        started.set()
         return False
 
     call = Call(lambda: waiter.wait_for(is_there, until_ns=waiter.clock.now_ns() + 10**15))
-    happens(begun)
+    happens(started)
     waiter.wake()
     with pytest.raises(Cancelled):
         call.result()
 
 
-def test_who_was_woken_waits_no_more():
+def test_a_woken_waiter_waits_no_more():
     waiter = Waiter(FakeClock())
     assert not waiter.is_woken
     waiter.wake()
@@ -99,7 +99,7 @@ def test_who_was_woken_waits_no_more():
         waiter.wait_for(lambda: True)
 
 
-def test_a_taker_waits_until_there_is_room_for_all_it_asks_for():
+def test_acquire_waits_for_all_its_permits():
     limiter = CapacityLimiter(10)
     limiter.acquire(6)
     waiting = Call(lambda: limiter.acquire(7))
@@ -110,14 +110,14 @@ def test_a_taker_waits_until_there_is_room_for_all_it_asks_for():
     assert (limiter.in_use, limiter.max_in_use) == (10, 10)
 
 
-def test_no_places_are_always_there():
+def test_zero_permits_are_always_free():
     limiter = CapacityLimiter(1)
     limiter.acquire(1)
     limiter.acquire(0)
     assert limiter.in_use == 1
 
 
-def test_cancelling_wakes_who_waits_and_refuses_who_comes_later():
+def test_cancel_wakes_waiting_threads_and_refuses_later_ones():
     limiter = CapacityLimiter(1)
     limiter.acquire(1)
     waiting = Call(lambda: limiter.acquire(1))
@@ -128,7 +128,7 @@ def test_cancelling_wakes_who_waits_and_refuses_who_comes_later():
         limiter.acquire(0)
 
 
-def test_waiting_is_counted():
+def test_blocked_seconds_count_the_wait():
     clock = WatchedClock()
     limiter = CapacityLimiter(1, clock=clock)
     limiter.acquire(1)
@@ -139,7 +139,7 @@ def test_waiting_is_counted():
     assert limiter.blocked_seconds == 3
 
 
-def test_a_turn_waits_for_those_before_it_and_not_for_other_keys():
+def test_a_ticket_waits_for_earlier_ones_of_its_key():
     sequencer, done = Sequencer(), []
     second_waits = threading.Event()
 
@@ -158,7 +158,7 @@ def test_a_turn_waits_for_those_before_it_and_not_for_other_keys():
     assert done == ["b0", "a0", "a1"]
 
 
-def test_who_waits_for_a_turn_can_be_woken():
+def test_a_thread_waiting_for_its_ticket_can_be_cancelled():
     sequencer = Sequencer()
     call = Call(lambda: sequencer.turn("a", 1).__enter__())
     sequencer.cancel()
@@ -166,7 +166,7 @@ def test_who_waits_for_a_turn_can_be_woken():
         call.result()
 
 
-def test_a_turn_that_failed_is_over():
+def test_a_failed_ticket_is_over():
     sequencer = Sequencer()
     with pytest.raises(KeyError), sequencer.turn("a", 0):
         raise KeyError
@@ -177,7 +177,7 @@ def test_a_turn_that_failed_is_over():
 LONG = 30.0
 
 
-def test_the_newest_replaces_what_nobody_came_for():
+def test_the_latest_value_replaces_an_unread_one():
     newest: LatestValue[str] = LatestValue()
     assert newest.get() is None
     newest.put("a")
@@ -185,7 +185,7 @@ def test_the_newest_replaces_what_nobody_came_for():
     assert newest.get() == (2, "b")
 
 
-def test_who_waits_is_told_from_another_thread():
+def test_a_coroutine_is_woken_from_another_thread():
     newest: LatestValue[str] = LatestValue()
 
     async def wait():
@@ -200,7 +200,7 @@ def test_who_waits_is_told_from_another_thread():
     assert asyncio.run(wait()) == ([True] * 3, 0)
 
 
-def test_who_has_the_newest_waits_no_longer_than_it_wants():
+def test_wait_has_a_timeout():
     newest: LatestValue[str] = LatestValue()
     newest.put("a")
 
@@ -210,7 +210,7 @@ def test_who_has_the_newest_waits_no_longer_than_it_wants():
     assert asyncio.run(wait()) == (True, False, 0)
 
 
-def test_the_end_sends_everybody_away():
+def test_close_ends_all_waits():
     newest: LatestValue[str] = LatestValue()
 
     async def wait():
@@ -222,7 +222,7 @@ def test_the_end_sends_everybody_away():
     assert asyncio.run(wait()) == (False, False)
 
 
-def test_who_gives_up_waiting_is_forgotten():
+def test_a_cancelled_wait_is_forgotten():
     newest: LatestValue[str] = LatestValue()
 
     async def wait():
@@ -236,7 +236,7 @@ def test_who_gives_up_waiting_is_forgotten():
     assert asyncio.run(wait()) == 0
 
 
-def test_it_looks_every_so_often_until_the_block_ends():
+def test_call_every_calls_until_the_block_ends():
     looked, is_enough = [], threading.Event()
 
     def look():
@@ -260,7 +260,7 @@ def test_wall_clock_counts_from_1970():
     assert year_2025 < SystemClock().wall_seconds() < year_2100
 
 
-def test_wall_times_keep_their_distances_whatever_is_done_to_the_machines_clock():
+def test_wall_times_ignore_changes_of_the_machines_clock():
     class Set(FakeClock):
         def wall_seconds(self):
             return super().wall_seconds() - (3600 if self.now_ns() else 0)

@@ -1,4 +1,4 @@
-"""What a plain reading finds in a file, whatever errors come between."""
+"""What a linear decode of a file gives, despite errors."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -10,19 +10,19 @@ from media import read_packets, rgb
 
 
 class Decoded(NamedTuple):
-    """All frames that come out, and how often decoding complains."""
+    """All frames of a file, and the number of decoding errors."""
 
     frames: list[av.VideoFrame]
     errors: int
 
     @property
     def numbers(self) -> list[int | None]:
-        """The number of every frame; None where none can be read."""
+        """The number of every frame; None if unreadable."""
         return [number_of(frame) for frame in self.frames]
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
-        """Sizes in the order they come, each once for a run of frames."""
+        """Sizes in order, each once per run of frames."""
         sizes = [(frame.height, frame.width) for frame in self.frames]
         return [size for place, size in enumerate(sizes) if place == 0 or sizes[place - 1] != size]
 
@@ -41,7 +41,7 @@ def decode(path: Path, stream: int = 0) -> Decoded:
 
 
 def number_of(frame: av.VideoFrame) -> int | None:
-    """Return the number that a frame carries; None where none can be read."""
+    """Return the number that a frame shows; None if unreadable."""
     try:
         return read_number(rgb(frame))
     except ValueError:
@@ -49,5 +49,5 @@ def number_of(frame: av.VideoFrame) -> int | None:
 
 
 def keyframes_of(path: Path) -> list[int]:
-    """Return the ordinals of packets that are flagged as keyframes."""
+    """Return the ordinals of packets marked as keyframes."""
     return [place for place, packet in enumerate(read_packets(path)) if packet.is_keyframe]

@@ -1,4 +1,4 @@
-"""The drawn videos of the demo, and the classifier that tells them apart."""
+"""The drawn videos of the demo, and the classifier of them."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from headrace.preprocess.levels import build_preprocess
 from headrace.testing.demo import CLASSES, draw_demo
 
 
-def test_the_classifier_is_right_on_every_frame_also_on_those_it_was_not_fitted_to(tmp_path):
+def test_the_classifier_is_right_on_every_frame(tmp_path):
     drawn = draw_demo(tmp_path, num_frames=27)
     model = load_classifier(drawn.model_name, str(drawn.head))
     preprocess = build_preprocess("medium", model.input)

@@ -1,4 +1,4 @@
-"""A made set has nuScenes' form, and pixels that say which frame they are."""
+"""A synthetic set has nuScenes' format, and pixels that identify the frame."""
 
 import json
 
@@ -22,7 +22,7 @@ def rows(folder, name):
     return json.loads((folder / "v1.0-mini" / f"{name}.json").read_text())
 
 
-def test_every_reference_of_every_row_leads_somewhere(folder):
+def test_every_token_refers_to_a_row(folder):
     names = [path.stem for path in (folder / "v1.0-mini").glob("*.json")]
     assert len(names) == 13
     tokens = {name: {row["token"] for row in rows(folder, name)} for name in names}
@@ -39,14 +39,14 @@ def test_every_reference_of_every_row_leads_somewhere(folder):
     assert followed > 100
 
 
-def test_samples_come_at_2_hz_and_each_has_a_key_frame_of_every_sensor(folder):
+def test_samples_at_2_hz_have_a_key_frame_of_every_sensor(folder):
     assert len(rows(folder, "sample")) == 2 + 1
     keys = [row for row in rows(folder, "sample_data") if row["is_key_frame"]]
     found = {(row["sample_token"], row["filename"].split("/")[1]) for row in keys}
     assert len(found) == len(keys) == 3 * (len(CAMERAS) + 1)
 
 
-def test_pixels_carry_the_number_of_the_frame_among_those_of_its_camera(folder):
+def test_pixels_carry_the_frame_index_of_the_camera(folder):
     times = MADE.camera_times_us(0, "CAM_BACK")
     assert len(times) == 10
     data = [row for row in rows(folder, "sample_data") if "-0001__CAM_BACK__" in row["filename"]]
@@ -65,7 +65,7 @@ def test_times_jitter_and_follow_from_the_seed():
     assert len(MADE.lidar_times_us(0)) == 20
 
 
-def test_videos_hide_the_times(tmp_path):
+def test_videos_have_a_constant_rate(tmp_path):
     made = NuScenesSet(durations_seconds=(0.5,), form="videos", cameras=CAMERAS[:2], size=(64, 96))
     folder = write_nuscenes(tmp_path / "set", made)
     index = open_index(folder / "videos" / "scene-0001" / "CAM_FRONT.mp4")
@@ -75,7 +75,7 @@ def test_videos_hide_the_times(tmp_path):
     assert LIDAR in {row["channel"] for row in rows(folder, "sensor")}
 
 
-def test_a_rocking_car_is_anywhere_in_its_metre_and_pictures_show_where(tmp_path):
+def test_a_rocking_cars_position_is_the_brightness(tmp_path):
     made = NuScenesSet(durations_seconds=(2.0,), cameras=CAMERAS[:2], drive="rocking")
     folder = write_nuscenes(tmp_path / "set", made)
     poses = {row["token"]: row["translation"][0] for row in rows(folder, "ego_pose")}

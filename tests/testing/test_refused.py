@@ -1,4 +1,4 @@
-"""What cannot be written, or rewritten so, is refused in the words of a page."""
+"""Invalid clips and damage raise the errors of a page."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -18,20 +18,20 @@ NAMES = {name: value for module in (nuscenes, synth) for name, value in vars(mod
 }
 
 
-@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
-def test_what_cannot_be_written_is_refused(tmp_path, monkeypatch, call, said):
+@pytest.mark.parametrize(("call", "message"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_invalid_clips_are_refused(tmp_path, monkeypatch, call, message):
     monkeypatch.chdir(tmp_path)
-    check_message(call, said, NAMES)
+    check_message(call, message, NAMES)
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         ("SynthClip(num_frames=0)", "ConfigError: something else"),
         ("SynthClip(num_frames=0)", "OpenError: ... got 0"),
         ("SynthClip(num_frames=1)", "ConfigError: ..."),
     ],
 )
-def test_another_message_or_none_is_told_from_that_of_the_page(call, said):
+def test_check_message_detects_other_messages(call, message):
     with pytest.raises((AssertionError, pytest.fail.Exception)):
-        check_message(call, said, NAMES)
+        check_message(call, message, NAMES)

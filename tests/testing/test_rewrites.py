@@ -1,4 +1,4 @@
-"""Cut, damaged and rewritten files differ where they should, and nowhere else."""
+"""Cut, damaged and rewritten files differ only where they should."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -31,7 +31,7 @@ def same_pictures(before, after):
 
 
 @pytest.mark.parametrize("container", ["mp4", "mkv", "ts"])
-def test_half_a_file_holds_the_first_frames(container, written, tmp_path):
+def test_half_a_file_has_the_first_frames(container, written, tmp_path):
     path = written(SynthClip(container=container))
     found = numbers(damage.truncate(path, tmp_path / f"half.{container}", keep_fraction=0.5))
     assert 10 < len(found) < 40
@@ -53,7 +53,7 @@ def test_damage_to_a_keyframe_reaches_the_end_of_its_gop(clip, tmp_path):
     assert other == list(range(12, 24))
 
 
-def test_damage_leaves_the_container_and_other_packets_and_follows_from_the_seed(clip, tmp_path):
+def test_damage_depends_on_the_seed_and_keeps_other_packets(clip, tmp_path):
     def damaged(seed=0):
         out = tmp_path / "damaged.mp4"
         return read_packets(damage_packets(clip, out, ordinals=[3, 30], seed=seed))
@@ -97,7 +97,7 @@ def test_a_cut_keeps_the_times(clip, tmp_path):
     ],
 )
 def test_joined_streams_change_size_on_the_way(join, container, suffix, times, written, tmp_path):
-    """Of those that are joined by packets, all have one clock."""
+    """Files joined by packets share one clock."""
     sizes = ((64, 96), (96, 128))
     parts = [written(SynthClip(container=container, size=size, num_frames=5)) for size in sizes]
     joined = join(parts, tmp_path / f"joined.{suffix}")
@@ -107,7 +107,7 @@ def test_joined_streams_change_size_on_the_way(join, container, suffix, times, w
     assert times in (None, [frame.pts for frame in frames])
 
 
-def test_packets_are_replaced_by_others(clip, tmp_path):
+def test_packets_are_rewritten(clip, tmp_path):
     before = read_packets(clip)
 
     def swap(ordinal, payload):
@@ -118,7 +118,7 @@ def test_packets_are_replaced_by_others(clip, tmp_path):
     assert [p.pts for p in after] == [p.pts for p in before]
 
 
-def test_hostile_texts_look_like_what_they_are_and_a_reader_may_follow_them(tmp_path):
+def test_text_files_refer_to_other_files(tmp_path):
     playlist = damage.hls_text(tmp_path / "playlist.mp4", names=["http://example.invalid/a.ts"])
     assert playlist.read_text().startswith("#EXTM3U\n")
     assert "\nhttp://example.invalid/a.ts\n" in playlist.read_text()
@@ -129,7 +129,7 @@ def test_hostile_texts_look_like_what_they_are_and_a_reader_may_follow_them(tmp_
 
 
 def indexed_keyframes(path):
-    """Which samples the container's own index calls keyframes."""
+    """Return the samples that the container's index marks as keyframes."""
     with av.open(str(path)) as container:
         entries = container.streams.video[0].index_entries
         return [place for place, entry in enumerate(entries) if entry.is_keyframe]
@@ -138,14 +138,14 @@ def indexed_keyframes(path):
 @pytest.mark.parametrize(
     ("lie", "expected"), [("every", list(range(48))), ("first", [0]), ("shifted", [0, 13, 25, 37])]
 )
-def test_the_index_lies_about_keyframes(lie, expected, clip, tmp_path):
+def test_the_index_has_false_keyframes(lie, expected, clip, tmp_path):
     assert indexed_keyframes(clip) == [0, 12, 24, 36]
     out = rewrite_mp4.lie_about_keyframes(clip, tmp_path / "lying.mp4", lie=lie)
     assert indexed_keyframes(out) == expected
     assert numbers(out) == list(range(48))
 
 
-def test_an_edit_list_of_two_segments_skips_what_lies_between(clip, tmp_path):
+def test_an_edit_list_of_two_segments_skips_the_gap(clip, tmp_path):
     segments = [(Fraction(5, 30), Fraction(10, 30)), (Fraction(30, 30), Fraction(12, 30))]
     out = rewrite_mp4.split_edit_list(clip, tmp_path / "edited.mp4", segments=segments)
     assert numbers(out) == [*range(5, 15), *range(30, 42)]
@@ -155,7 +155,7 @@ def test_an_edit_list_of_two_segments_skips_what_lies_between(clip, tmp_path):
     assert len(read_packets(out)) > 22
 
 
-def test_dimensions_lie_and_the_stream_does_not(clip, tmp_path):
+def test_only_the_containers_dimensions_are_false(clip, tmp_path):
     lying = rewrite_mp4.lie_about_dimensions(clip, tmp_path / "lying.mp4")
     with av.open(str(lying)) as container:
         assert container.streams.video[0].codec_context.width == 128

@@ -1,4 +1,4 @@
-"""A clock that a test moves, and a real server that tells when it began to play."""
+"""A clock that a test moves, and a real server that reports when it starts to play."""
 
 import threading
 from collections.abc import Iterator
@@ -15,19 +15,19 @@ from live.rtsp import needs_server
 from runtime.in_time import in_time
 
 
-def test_stands_still_until_it_is_moved():
+def test_time_stands_still_until_advanced():
     clock = FakeClock(now_ns=5, wall_seconds=100.0)
     assert (clock.now_ns(), clock.now_ns(), clock.wall_seconds()) == (5, 5, 100.0)
     clock.advance(1.5)
     assert (clock.now_ns(), clock.wall_seconds()) == (1_500_000_005, 101.5)
 
 
-def test_never_goes_back():
+def test_advance_refuses_negative_seconds():
     with pytest.raises(ValueError, match=r"must be >= 0, got -0\.1"):
         FakeClock().advance(-0.1)
 
 
-def test_who_waits_by_it_moves_it_there():
+def test_a_wait_moves_the_clock():
     clock, condition = FakeClock(now_ns=5), threading.Condition()
     with condition:
         clock.wait_until(condition, 9)
@@ -49,7 +49,7 @@ def server(clip: Path) -> Iterator[RtspServer]:
     server.kill()
 
 
-def test_it_tells_for_each_client_which_moment_stands_for_the_first_frame(server):
+def test_the_server_prints_the_moment_of_pts_0_per_client(server):
     moments = [perf_counter_ns()]
     for _ in range(2):
         in_time(lambda: Read(server.url()).take(1))
@@ -57,14 +57,14 @@ def test_it_tells_for_each_client_which_moment_stands_for_the_first_frame(server
     assert moments == sorted(moments)
 
 
-def test_a_restarted_server_is_where_it_was(server, clip):
+def test_a_restarted_server_keeps_its_port(server, clip):
     before = server.url()
     server.kill()
     server.start(clip)
     assert server.url() == before
 
 
-def test_a_server_that_is_killed_before_a_client_came_tells_none(server):
+def test_a_server_killed_before_a_client_raises(server):
     server.stop()
     server.go_on()
     process = server._process

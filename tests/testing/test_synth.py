@@ -1,4 +1,4 @@
-"""Clips are described, drawn and written as asked, the same each time."""
+"""Clips are drawn and written as described, the same each time."""
 
 import os
 from contextlib import contextmanager
@@ -19,14 +19,14 @@ from headrace.video.frame_barcode import MIN_SIDE, NUMBERS
 from media import read_frames, rgb
 
 
-def test_the_suffix_is_the_containers(tmp_path):
+def test_the_suffix_is_the_container(tmp_path):
     clip = SynthClip(num_frames=2, container="mkv")
     assert write_clip(tmp_path / "v1.5", clip) == tmp_path / "v1.5.mkv"
     assert write_clip(tmp_path / "b.mkv", clip) == tmp_path / "b.mkv"
 
 
-def test_an_encoder_leaves_the_process_no_real_time_one(tmp_path):
-    """SVT-AV1 makes the thread that opens it one where it may, as for root."""
+def test_an_encoder_does_not_leave_a_real_time_thread(tmp_path):
+    """SVT-AV1 makes the thread that opens it one if permitted, as for root."""
     write_clip(tmp_path / "av1", SynthClip(codec="av1", container="mp4", num_frames=2))
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
@@ -44,7 +44,7 @@ def test_a_file_holds_several_streams(container, tmp_path):
         assert (frames[0].height, frames[0].width) == clip.size
 
 
-def test_a_codec_the_container_cannot_hold_is_an_error(tmp_path):
+def test_a_codec_that_the_container_lacks_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="does not support"):
         write_clip(tmp_path / "clip", SynthClip(codec="vp9", container="h264"))
 
@@ -55,7 +55,7 @@ def test_a_start_between_frames_is_kept(tmp_path):
     assert [f.pts * f.time_base for f in frames] == list(clip.pts_seconds)
 
 
-def test_odd_sizes_are_fine_where_chroma_is_not_subsampled():
+def test_odd_sizes_are_allowed_without_chroma_subsampling():
     assert SynthClip(size=(75, 53), look=Look(pixel_format="yuv444p")).size == (75, 53)
 
 
@@ -69,7 +69,7 @@ UNEVEN = Timing(start_seconds=Fraction(2), durations_seconds=(1, 5))
         ({"timing": UNEVEN, "num_frames": 4}, (2, 3, 8, 9)),
     ],
 )
-def test_times_follow_the_frame_rate_or_the_durations_which_repeat(fields, seconds):
+def test_times_follow_the_frame_rate_or_cyclic_durations(fields, seconds):
     assert SynthClip(**fields).pts_seconds == tuple(map(Fraction, seconds))
 
 
@@ -79,7 +79,7 @@ def test_preroll_counts_up_to_the_first_frame_shown():
     assert numbers == [(65_534, -2), (65_535, -1), (0, 0), (1, 1)]
 
 
-def test_hidden_pictures_lie_between_frames():
+def test_hidden_frames_are_between_shown_ones():
     clip = SynthClip(codec="vp8", container="webm", structure="hidden_packets", num_frames=8)
     numbers = [(p.number, p.is_hidden) for p in clip.pictures]
     assert numbers[4:7] == [(4, False), (7, True), (5, False)]
@@ -117,7 +117,7 @@ def test_tags_are_the_code_points_of_h273():
     assert tags_of(Colour(matrix="bt2020")) == (9, 9, 14, 1)
 
 
-def test_sound_alone_has_no_video_stream(tmp_path):
+def test_audio_has_no_video_stream(tmp_path):
     path = write_audio(tmp_path / "tone")
     assert path.name == "tone.mp3"
     with av.open(str(path)) as container:
@@ -127,7 +127,7 @@ def test_sound_alone_has_no_video_stream(tmp_path):
     assert samples.std() > 0.1
 
 
-def test_cover_art_shows_as_a_video_stream_of_one_attached_picture(tmp_path):
+def test_cover_art_is_a_video_stream_of_one_attached_picture(tmp_path):
     with av.open(str(write_audio(tmp_path / "song", cover_art=True))) as container:
         (video,) = container.streams.video
         assert video.disposition == av.stream.Disposition.attached_pic
@@ -138,7 +138,7 @@ def test_cover_art_shows_as_a_video_stream_of_one_attached_picture(tmp_path):
 THEORA = SynthClip(codec="theora", container="ogg", num_frames=20)
 
 
-def test_without_the_program_what_pyav_encodes_is_written_or_it_is_named(monkeypatch, tmp_path):
+def test_without_ffmpeg_only_pyavs_encoders_are_used(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", "")
     assert can_encode(SynthClip())
     assert not can_encode(THEORA)
@@ -157,14 +157,14 @@ SIZE = st.tuples(st.integers(MIN_SIDE, 200), st.integers(MIN_SIDE, 200))
 
 
 def shrunk(picture, size):
-    """Scale by taking the nearest pixel: the crudest way there is."""
+    """Scale by the nearest pixel."""
     rows = (np.arange(size[0]) + 0.5) * picture.shape[0] // size[0]
     columns = (np.arange(size[1]) + 0.5) * picture.shape[1] // size[1]
     return picture[rows.astype(int)][:, columns.astype(int)]
 
 
 @given(number=st.integers(-NUMBERS, 2 * NUMBERS), size=SIZE, bars=st.booleans())
-def test_the_number_drawn_is_the_number_read_also_scaled_down_and_wraps_around(number, size, bars):
+def test_the_drawn_number_is_read_also_scaled_down_and_wraps(number, size, bars):
     assert read_number(draw_picture(number, size, bars=bars)) == number % NUMBERS
     assert read_number(draw_picture(number, (96, 128))) == number % NUMBERS
     assert read_number(shrunk(draw_picture(number, (270, 480)), (64, 64))) == number % NUMBERS
@@ -172,12 +172,12 @@ def test_the_number_drawn_is_the_number_read_also_scaled_down_and_wraps_around(n
 
 @contextmanager
 def no_number():
-    with pytest.raises(ValueError, match="no frame number here"):
+    with pytest.raises(ValueError, match="no readable number"):
         yield
 
 
 @given(number=NUMBER)
-def test_a_mirrored_or_turned_picture_has_no_number(number):
+def test_a_mirrored_or_rotated_frame_has_no_number(number):
     picture = draw_picture(number, (96, 96))
     for turns in range(4):
         for turned in (np.rot90(picture, turns), np.rot90(picture[:, ::-1], turns)):
@@ -187,7 +187,7 @@ def test_a_mirrored_or_turned_picture_has_no_number(number):
 
 
 @given(numbers=st.lists(NUMBER, min_size=2, max_size=2, unique=True))
-def test_two_pictures_blended_have_no_number(numbers):
+def test_blended_frames_have_no_number(numbers):
     first, second = (draw_picture(number, (96, 128)).astype(int) for number in numbers)
     with no_number():
         read_number(((first + second) // 2).astype(np.uint8))
@@ -205,7 +205,7 @@ def test_up_to_three_wrong_blocks_are_an_error(number, places):
 
 
 @pytest.mark.parametrize("level", [0, 128, 255])
-def test_a_flat_picture_has_no_number(level):
+def test_a_flat_frame_has_no_number(level):
     with no_number():
         read_number(np.full((96, 128, 3), level, np.uint8))
 
@@ -222,7 +222,7 @@ def test_the_bars_have_their_colours():
     assert np.array_equal(read_bars(draw_picture(5, (96, 128), bars=True)), BARS)
 
 
-def test_the_texture_moves_and_is_no_plain_shift():
+def test_the_texture_moves_not_by_a_shift():
     before, after = (draw_picture(number, (96, 128))[60:].astype(int) for number in (5, 6))
     shifts = [(dy, dx) for dy in range(-4, 5) for dx in range(-4, 5)]
     differences = [np.abs(np.roll(before, s, (0, 1)) - after)[8:-8, 8:-8].mean() for s in shifts]

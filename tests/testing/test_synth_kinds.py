@@ -1,4 +1,4 @@
-"""Every kind carries its numbers in order, and is what its name says."""
+"""Every kind shows its numbers in order and has the properties in its name."""
 
 from itertools import pairwise
 
@@ -25,23 +25,23 @@ def pictures_of(frames, look):
 
 
 def types_of(path):
-    """Picture types in the order shown, a letter each."""
+    """Return picture types in display order, a letter each."""
     return "".join(PictureType(frame.pict_type).name for frame in read_frames(path))
 
 
 def intra_types_of(path):
-    """The first picture type, and how many are I."""
+    """Return the first picture type, and the number of I."""
     return types_of(path)[0], types_of(path).count("I")
 
 
 def leading_of(path):
-    """For each keyframe, how many packets after it in the file are shown before it."""
+    """Return for each keyframe how many packets after it are shown before it."""
     packets = read_packets(path)
     return [sum(p.pts < packets[k].pts for p in packets[k:]) for k in keyframes_of(path)]
 
 
 def nals(payload):
-    """NAL units of an MP4 sample, each behind its length in four bytes, or of Annex B."""
+    """Return NAL units of an MP4 sample, each after its length of four bytes, or of Annex B."""
     if payload[:3] == b"\0\0\0" and payload[3] == 1:
         return payload.split(b"\0\0\1")[1:]
     units = []
@@ -57,7 +57,7 @@ def h264_types_of(packet):
 
 
 def have_idr(path):
-    """Whether each keyframe is an IDR."""
+    """Return whether each keyframe is an IDR."""
     return [IDR in h264_types_of(p) for p in read_packets(path) if p.is_keyframe]
 
 
@@ -68,7 +68,7 @@ def referred_b_frames_of(path):
 
 
 def hidden_of(path):
-    """How many packets more there are than frames."""
+    """Return the number of packets minus that of frames."""
     return len(read_packets(path)) - len(read_frames(path))
 
 
@@ -84,7 +84,7 @@ def determinant_of(path):
 
 
 def turn_of(path):
-    """The rotation of the display matrix and the stored size."""
+    """Return the rotation of the display matrix and the stored size."""
     frame = read_frames(path)[0]
     assert "DISPLAYMATRIX" in frame.side_data
     return frame.rotation, (frame.height, frame.width)
@@ -138,7 +138,7 @@ def is_interlaced(path):
         ("h264_interlaced", is_interlaced, {True}),
     ],
 )
-def test_a_kind_is_what_its_name_says(kind, fact, expected, written):
+def test_a_kind_matches_its_name(kind, fact, expected, written):
     assert fact(written(kind)) == expected
 
 
@@ -147,7 +147,7 @@ def test_no_name_is_in_both_tables():
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_a_plain_reading_finds_every_number_in_order_also_scaled_down(kind, written):
+def test_a_linear_decode_reads_every_number_in_order(kind, written):
     frames, clip = read_frames(written(kind)), ALL[kind]
     pictures = pictures_of(frames, clip.look)
     assert [read_number(picture) for picture in pictures] == list(range(clip.num_frames))
@@ -158,15 +158,15 @@ def test_a_plain_reading_finds_every_number_in_order_also_scaled_down(kind, writ
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if KINDS[k].container not in ("h264", "avi")])
-def test_frames_are_shown_when_the_clip_says(kind, written):
+def test_frames_have_the_clips_times(kind, written):
     frames = read_frames(written(kind))
     for frame, expected in zip(frames, KINDS[kind].pts_seconds, strict=True):
         assert abs(frame.pts * frame.time_base - expected) <= frame.time_base / 2
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_the_stream_is_of_the_codec_and_format_asked_for(kind, written):
-    """One decoder reads H.263 in both of its versions."""
+def test_the_stream_has_the_requested_codec_and_format(kind, written):
+    """Both versions of H.263 have one decoder."""
     clip = ALL[kind]
     with av.open(str(written(kind))) as container:
         context = container.streams.video[0].codec_context
@@ -222,8 +222,8 @@ def test_a_b_pyramid_refers_to_b_frames(written):
     assert referred_b_frames_of(written("h264_b_pyramid")) >= 9
 
 
-def test_hidden_vp8_pictures_are_referred_to(written):
-    """Without them the frames up to the next keyframe are wrong."""
+def test_hidden_vp8_frames_are_references(written):
+    """Without them, frames are wrong up to the next keyframe."""
     decoder = av.CodecContext.create("vp8", "r")
     payloads = [packet.payload for packet in read_packets(written("vp8_hidden"))]
     seen = [decoder.decode(av.Packet(each)) for each in payloads if each[0] & 0x10]
@@ -236,7 +236,7 @@ def test_hidden_vp8_pictures_are_referred_to(written):
 @pytest.mark.parametrize(
     ("kind", "splitter"), [("vp9", "vp9_superframe_split"), ("av1", "av1_frame_split")]
 )
-def test_hidden_pictures_are_packed_with_those_that_are_shown(kind, splitter, written):
+def test_hidden_frames_are_packed_with_shown_ones(kind, splitter, written):
     with av.open(str(written(kind))) as container:
         stream = container.streams.video[0]
         split = BitStreamFilterContext(splitter, in_stream=stream)
@@ -246,14 +246,14 @@ def test_hidden_pictures_are_packed_with_those_that_are_shown(kind, splitter, wr
 
 
 @pytest.mark.parametrize("kind", ["vfr_mp4", "vfr_mkv"])
-def test_uneven_durations_are_uneven_and_have_gaps(kind, written):
+def test_uneven_durations_have_gaps(kind, written):
     times = [frame.pts * frame.time_base for frame in read_frames(written(kind))]
     steps = {round(float(after - before), 3) for before, after in pairwise(times)}
     assert len(steps) >= 6
     assert 5.0 in steps
 
 
-def test_preroll_is_decoded_and_not_shown_and_counts_down_from_the_last_number(written):
+def test_preroll_is_decoded_not_shown_and_has_the_last_numbers(written):
     packets = read_packets(written("preroll"))
     assert (len(packets), len(read_frames(written("preroll")))) == (53, 48)
     assert [p.pts < 0 for p in packets] == [p.is_discard for p in packets]
@@ -268,14 +268,14 @@ def test_preroll_is_decoded_and_not_shown_and_counts_down_from_the_last_number(w
 
 
 def test_avi_has_no_presentation_times(written):
-    """FFmpeg makes them up: one frame late for MPEG-4, in the order of decoding for H.264."""
+    """FFmpeg invents them: a frame late for MPEG-4, in decoding order for H.264."""
     assert [frame.pts for frame in read_frames(written("avi_mpeg4"))] == list(range(1, 49))
     shuffled = [frame.pts for frame in read_frames(written("avi_h264"))]
     assert shuffled != sorted(shuffled)
 
 
 @pytest.mark.parametrize("kind", ["bt601", "bt709", "bt709_full", "bt2020"])
-def test_colours_are_tagged_and_come_out_as_they_went_in(kind, written):
+def test_colors_are_tagged_and_decode_exactly(kind, written):
     frame = read_frames(written(kind))[0]
     tags = (frame.colorspace, frame.color_primaries, frame.color_trc, frame.color_range)
     assert tags == tags_of(KINDS[kind].look.colour)
@@ -292,7 +292,7 @@ def test_the_wrong_matrix_or_range_shows_in_the_bars(written):
 
 
 @pytest.mark.parametrize("kind", ["h264_fragmented", "hevc_fragmented"])
-def test_fragments_have_boxes_of_their_own(kind, written):
+def test_fragments_have_their_own_boxes(kind, written):
     assert written(kind).read_bytes().count(b"moof") >= 4
 
 

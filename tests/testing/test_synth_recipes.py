@@ -1,4 +1,4 @@
-"""Recipes and draws make files that open, the same each time, and are what their names say."""
+"""Recipes and draws give files that open, the same each time, with their names' properties."""
 
 from collections import Counter
 from itertools import pairwise
@@ -18,9 +18,9 @@ from tests.kit.synth_draw_clip import draw_synth_clip
 from tests.kit.synth_recipes import RECIPES, write_recipe
 
 UNCLEAN = ("_cut_", "_flipped_", "_lost_", "_444_", "_without_")
-"""In the names of recipes of which not every frame carries a number."""
+"""Parts of names of recipes whose frames do not all show a number."""
 SEVERAL = ("two_", "begins", "sets_told_once")
-"""In the names of those that are made of more than one clip, or lack their beginning."""
+"""Parts of names of recipes of several clips, or without their start."""
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -50,7 +50,7 @@ def test_a_clean_recipe_carries_its_numbers_in_order(name, written):
         "vp9_scaled_references_webm",
     ],
 )
-def test_frames_change_their_size_on_the_way(name, written):
+def test_frames_change_their_size(name, written):
     found = decode(written(name))
     assert (found.errors, found.sizes) == (0, [(96, 128), (64, 96)])
 
@@ -62,12 +62,12 @@ def test_frames_change_their_size_on_the_way(name, written):
         ("vp9_begins_intra_only_webm", [*range(15, 60)]),
     ],
 )
-def test_frames_carry_the_numbers_of_what_they_were_made_of(name, numbers, written):
+def test_frames_carry_the_numbers_of_their_parts(name, numbers, written):
     found = decode(written(name))
     assert (found.errors, found.numbers) == (0, numbers)
 
 
-def test_each_is_what_it_is_for(written):
+def test_each_recipe_has_its_property(written):
     assert len(decode(written("av1_scaled_references_webm")).sizes) == 10
     assert decode(written("av1_scaled_references_webm")).errors == 0
     assert written("h264_two_descriptions_mp4").read_bytes().count(b"avcC") == 2
@@ -95,7 +95,7 @@ def test_each_is_what_it_is_for(written):
         ("mpeg2_cut_at_open_gop_ts", 12),
     ],
 )
-def test_a_cut_file_begins_with_what_nothing_can_decode(name, first_number, written):
+def test_a_cut_file_starts_with_undecodable_packets(name, first_number, written):
     numbers = decode(written(name)).numbers
     assert numbers == list(range(first_number, first_number + len(numbers)))
     is_inside = "_inside_" in name or "_before_" in name
@@ -110,8 +110,8 @@ def test_only_each_third_time_differs(name, written):
     assert name.endswith("mp4") or [packet.dts for packet in packets] == times
 
 
-def test_an_old_build_is_decoded_by_another_rule(written):
-    """A decoder that never saw the first packet makes other pictures, without an error."""
+def test_an_old_encoder_build_is_decoded_differently(written):
+    """A decoder without the first packet gives other pictures, without an error."""
     path = written("h264_old_build_mp4")
     start = keyframe_ordinals(path)[1]
     decoder = av.CodecContext.create("h264", "r")
@@ -122,31 +122,31 @@ def test_an_old_build_is_decoded_by_another_rule(written):
     whole, errors = decode(path)
     assert (errors, len(later)) == (0, len(whole) - start)
     pairs = zip(later, whole[start:], strict=True)
-    same = [np.array_equal(fresh.to_ndarray(), told.to_ndarray()) for fresh, told in pairs]
+    same = [np.array_equal(fresh.to_ndarray(), full.to_ndarray()) for fresh, full in pairs]
     assert sum(same) < len(same) / 4
 
 
 @pytest.mark.parametrize("name", ["mpeg2_fields_mpg", "mpeg2_fields_ts", "mpeg2_fields_m2v"])
-def test_a_packet_holds_two_fields(name, written):
+def test_a_packet_has_two_fields(name, written):
     picture_start = b"\x00\x00\x01\x00"
     assert {p.payload.count(picture_start) for p in read_packets(written(name))} == {2}
     assert all(frame.interlaced_frame for frame in decode(written(name)).frames)
 
 
 @pytest.mark.parametrize("name", ["hevc_two_views_ts", "hevc_two_views_mp4"])
-def test_frames_of_two_views_carry_what_the_binding_does_not_know(name, written):
+def test_stereo_frames_have_unknown_side_data(name, written):
     with pytest.raises(ValueError, match="29 is not a valid"):
         list(decode(written(name)).frames[0].side_data)
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if "sets_told_once" in name])
-def test_later_keyframes_need_what_a_packet_before_them_told(name, written):
+def test_later_keyframes_need_earlier_parameter_sets(name, written):
     index = StreamIndex.scan(written(name))
     assert len(read_frames(written(name))) == len(index) == 96
-    told = [bool(index.parameter_sets_before(gop)) for gop in range(index.num_gops)]
-    second = told.index(True)
+    has_sets = [bool(index.parameter_sets_before(gop)) for gop in range(index.num_gops)]
+    second = has_sets.index(True)
     assert 4 <= second < index.num_gops - 1
-    assert all(told[second:])
+    assert all(has_sets[second:])
 
 
 def draws(count):
@@ -154,7 +154,7 @@ def draws(count):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_draw_is_written_as_a_file_that_opens_the_same_each_time(seed, tmp_path):
+def test_a_draw_always_writes_the_same_file(seed, tmp_path):
     draw = draw_clip(Random(seed))
     path = write_draw(tmp_path / "drawn", draw)
     assert path == tmp_path / f"drawn.{draw.clip.container}"
@@ -165,7 +165,7 @@ def test_a_draw_is_written_as_a_file_that_opens_the_same_each_time(seed, tmp_pat
         assert write_draw(tmp_path / "again", draw).read_bytes() == path.read_bytes()
 
 
-def test_a_draw_follows_from_the_seed_and_its_name_from_the_draw():
+def test_a_draw_depends_on_the_seed_and_its_name_on_the_draw():
     assert draws(20) == draws(20)
     assert len({draw.name for draw in draws(200)}) == 200
     assert not any(set(" /") & set(draw.name) for draw in draws(500))

@@ -1,4 +1,4 @@
-"""The index file of clips of several cameras, read, written, and what is wrong with it."""
+"""The index file of clips of several cameras: reading, writing and errors."""
 
 import json
 
@@ -9,7 +9,7 @@ from headrace import CameraLayout, ConfigError, OpenError
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two clips of three cameras; files are empty, nothing here opens them."""
+    """Two clips of three cameras; the files are empty and never opened."""
     for clip in ("night", "day"):
         (tmp_path / "videos" / clip).mkdir(parents=True)
         for camera in ("right", "front", "left"):
@@ -25,7 +25,7 @@ def index_of(folder, content) -> str:
     return str(path)
 
 
-def test_folders_become_an_index_file_and_back(folder):
+def test_folders_survive_the_index_file(folder):
     found = CameraLayout.of_folders([folder / "videos"], lambda file: len(file.parent.name))
     assert found.cameras == ("front", "left", "right")
     found.write(folder / "index.json")
@@ -38,7 +38,7 @@ def test_folders_become_an_index_file_and_back(folder):
     assert read.cameras == found.cameras
 
 
-def test_cameras_come_by_name_or_as_asked_for(folder):
+def test_cameras_are_sorted_or_as_requested(folder):
     path = index_of(folder, {str(folder / "videos"): {"night": 5}})
     assert CameraLayout.read(path).cameras == ("front", "left", "right")
     read = CameraLayout.read(path, ["right", "front"])
@@ -47,7 +47,7 @@ def test_cameras_come_by_name_or_as_asked_for(folder):
 
 
 def count_of_whole(*bad):
-    """Return a function that counts 7, 8, 9 frames of front, left, right; not of bad ones."""
+    """Return a function that counts 7, 8, 9 frames of front, left, right and fails for `bad`."""
 
     def count(file):
         if f"{file.parent.name}/{file.stem}" in bad or not file.exists():
@@ -60,7 +60,7 @@ def count_of_whole(*bad):
 @pytest.mark.parametrize(
     ("counted", "frames"), [(None, {"day": 8, "night": 9}), ("front", {"day": 7, "night": 9})]
 )
-def test_a_clip_has_as_many_frames_as_its_longest_camera_or_as_one_by_name(folder, counted, frames):
+def test_a_clip_has_the_frames_of_its_longest_or_counted_camera(folder, counted, frames):
     (folder / "videos" / "night" / "front.mp4").unlink()
     count = count_of_whole("day/right")
     found = CameraLayout.of_folders([folder / "videos"], count, counted=counted)
@@ -72,7 +72,7 @@ def test_cameras_may_be_videos_of_any_kind(folder):
     night = folder / "videos" / "night"
     (night / "left.mp4").rename(night / "left.mkv")
     (night / "rear.MOV").touch()
-    (night / "._front.mp4").touch()  # hidden files are no cameras
+    (night / "._front.mp4").touch()  # hidden files are not cameras
     found = CameraLayout.of_folders([folder / "videos"], lambda file: 5)
     assert found.cameras == ("front", "left", "rear", "right")
     day, dark = found.clips
@@ -83,8 +83,8 @@ def test_cameras_may_be_videos_of_any_kind(folder):
 
 def test_two_files_of_one_camera_are_refused_by_name(folder):
     (folder / "videos" / "night" / "left.mkv").touch()
-    said = r"night/left\.mkv and .*/night/left\.mp4 are both of camera left; move"
-    with pytest.raises(ConfigError, match=said):
+    message = r"night/left\.mkv and .*/night/left\.mp4 are both of camera left; move"
+    with pytest.raises(ConfigError, match=message):
         CameraLayout.of_folders([folder / "videos"], lambda file: 5)
     path = index_of(folder, {"videos": {"night": 5}})
     with pytest.raises(ConfigError, match="both of camera left"):
@@ -92,7 +92,7 @@ def test_two_files_of_one_camera_are_refused_by_name(folder):
     assert CameraLayout.read(path, ["front"]).cameras == ("front",)
 
 
-def test_a_clip_that_cannot_be_read_does_not_keep_others_from_being_written(folder):
+def test_unreadable_clips_are_left_out(folder):
     bad = [f"day/{camera}" for camera in ("front", "left", "right")]
     found = CameraLayout.of_folders([folder / "videos"], count_of_whole(*bad))
     assert [clip.name for clip in found.left_out] == ["day"]
@@ -100,14 +100,14 @@ def test_a_clip_that_cannot_be_read_does_not_keep_others_from_being_written(fold
     assert json.loads((folder / "index.json").read_text()) == {"videos": {"night": 9}}
 
 
-def test_if_nothing_can_be_read_every_file_is_named(folder):
+def test_unreadable_files_are_all_named_if_none_can_be_read(folder):
     bad = [f"{clip}/{each}" for clip in ("day", "night") for each in ("front", "left", "right")]
-    with pytest.raises(ConfigError, match="no camera of 2 clips can be read") as said:
+    with pytest.raises(ConfigError, match="no camera of 2 clips can be read") as caught:
         CameraLayout.of_folders([folder / "videos"], count_of_whole(*bad))
-    assert all(f"{each}.mp4" in str(said.value) for each in bad)
+    assert all(f"{each}.mp4" in str(caught.value) for each in bad)
 
 
-def test_an_index_in_a_folder_that_is_a_link_is_read_from_there(folder):
+def test_an_index_in_a_linked_folder_is_read(folder):
     (folder / "far" / "away").mkdir(parents=True)
     (folder / "link").symlink_to(folder / "far" / "away")
     found = CameraLayout.of_folders([folder / "videos"], lambda _: 5)
@@ -115,7 +115,7 @@ def test_an_index_in_a_folder_that_is_a_link_is_read_from_there(folder):
     assert CameraLayout.read(folder / "link" / "index.json").cameras == found.cameras
 
 
-def test_an_index_file_that_cannot_be_finished_stays_what_it_was(folder, monkeypatch):
+def test_a_failed_write_keeps_the_index_file(folder, monkeypatch):
     found = CameraLayout.of_folders([folder / "videos"], lambda file: 5)
     path = folder / "index.json"
     found.write(path)

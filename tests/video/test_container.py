@@ -1,4 +1,4 @@
-"""What may be opened as video, with which words else, and what is known without decoding."""
+"""Opening containers, errors, and metadata known without decoding."""
 
 import re
 import struct
@@ -31,21 +31,21 @@ def good(written):
     return written(SynthClip(b_frames=2))
 
 
-def test_a_file_cut_off_inside_its_header_is_refused(good, tmp_path):
+def test_a_file_truncated_in_its_header_is_refused(good, tmp_path):
     path = damage.truncate(good, tmp_path / "cut.mp4", keep_fraction=0.02)
     with pytest.raises(MediaError, match=f"cannot (open|index) {path}: "):
         StreamIndex.scan(path)
 
 
-def test_a_sample_count_that_lies_takes_no_memory_for_it(good, tmp_path):
+def test_a_false_sample_count_takes_no_memory(good, tmp_path):
     path = rewrite_mp4.lie_about_sample_count(good, tmp_path / "lie.mp4", count=60_000_000)
     before = psutil.Process().memory_info().rss
-    with pytest.raises(ScanError, match="holds no packet"):
+    with pytest.raises(ScanError, match="has no packet"):
         StreamIndex.scan(path)
     assert psutil.Process().memory_info().rss - before < 100 << 20
 
 
-def test_dimensions_that_lie_in_the_container_do_not_reach_the_frames(good, tmp_path):
+def test_false_dimensions_of_the_container_do_not_affect_frames(good, tmp_path):
     path = rewrite_mp4.lie_about_dimensions(good, tmp_path / "lie.mp4")
     assert StreamIndex.scan(path).info.upright_size == (96, 128)
 
@@ -60,7 +60,7 @@ def test_any_file_name_is_just_a_name(name, good, tmp_path, monkeypatch):
 
 
 def png(side):
-    """A black PNG of one bit for each pixel: few bytes, and any size."""
+    """A black PNG of one bit per pixel: few bytes for any size."""
     rows = zlib.compress(bytes((1 + -(-side // 8)) * side), 1)
     header = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
     packet = b"\x89PNG\r\n\x1a\n"
@@ -69,7 +69,7 @@ def png(side):
     return av.Packet(packet)
 
 
-def test_a_frame_whose_own_header_is_above_the_bound_is_refused():
+def test_a_frame_with_a_header_above_the_bound_is_refused():
     side = 11_586
     assert (side - 2) ** 2 < MAX_PIXELS < side**2
     [frame] = prepare(av.CodecContext.create("png", "r")).decode(png(side - 2))
@@ -83,7 +83,7 @@ NOT_OURS = [ValueError("29 is not a valid Type"), IndexError(), MemoryError()]
 
 
 @pytest.mark.parametrize("error", [*THROUGH, *NOT_OURS], ids=repr)
-def test_what_is_not_ours_becomes_a_media_error_with_its_cause_and_the_rest_goes_through(error):
+def test_other_exceptions_become_media_errors_with_their_cause(error):
     with pytest.raises(BaseException) as caught, translate_errors(OpenError, "a.mp4", "open"):  # noqa: PT011
         raise error
     if error in THROUGH:
@@ -122,13 +122,13 @@ def anamorphic(path, *, rotated: bool):
 @pytest.mark.parametrize(
     ("rotated", "aspect", "size"), [(False, 2, (48, 64)), (True, 1 / 2, (64, 48))]
 )
-def test_the_shape_of_a_pixel_is_that_of_an_upright_one(tmp_path, rotated, aspect, size):
+def test_pixel_aspect_is_of_upright_pixels(tmp_path, rotated, aspect, size):
     found = read_metadata(StreamIndex.scan(anamorphic(tmp_path / "a.mp4", rotated=rotated)))
     assert (found.pixel_aspect, found.size) == (aspect, size)
     assert (found.rotation_degrees in (90, 270)) == rotated
 
 
-def test_colour_and_streams_are_named(tmp_path):
+def test_color_and_streams_have_names(tmp_path):
     found = read_metadata(StreamIndex.scan(anamorphic(tmp_path / "a.mp4", rotated=False)))
     colour = found.color
     assert (colour.matrix, colour.primaries, colour.transfer) == ("bt709", "bt709", "bt709")
@@ -138,7 +138,7 @@ def test_colour_and_streams_are_named(tmp_path):
     assert found.streams[1].language == "eng"
 
 
-def test_what_a_file_does_not_say_is_none(scanned):
+def test_unspecified_metadata_is_none(scanned):
     found = read_metadata(scanned("h264"))
     assert found.color.matrix is None
     assert found.pixel_aspect is None
@@ -158,7 +158,7 @@ def test_rates_and_times_are_measured():
 
 
 @pytest.mark.parametrize("id_of", [content_digest, lambda path: Source(path).content_id()])
-def test_a_copy_has_the_same_id_and_a_changed_file_another(tmp_path, id_of):
+def test_a_copy_has_the_same_digest_and_a_changed_file_another(tmp_path, id_of):
     first, copy, other = (tmp_path / name for name in "abc")
     first.write_bytes(bytes(300_000))
     copy.write_bytes(bytes(300_000))
@@ -170,7 +170,7 @@ def test_a_copy_has_the_same_id_and_a_changed_file_another(tmp_path, id_of):
 
 
 @pytest.mark.parametrize("changed", [0, -1])
-def test_a_large_file_is_known_by_its_size_and_pieces_of_it_and_says_so(tmp_path, changed):
+def test_a_large_file_has_a_sampled_digest(tmp_path, changed):
     first, other, longer = (tmp_path / name for name in "abc")
     content = bytearray(3 << 20)
     first.write_bytes(content)
@@ -183,7 +183,7 @@ def test_a_large_file_is_known_by_its_size_and_pieces_of_it_and_says_so(tmp_path
     assert content_digest(first) != ids[0]
 
 
-def test_videos_get_the_id_of_their_files_and_what_cannot_be_read_has_none(tmp_path):
+def test_videos_have_digests_unless_unreadable(tmp_path):
     file = tmp_path / "a.mp4"
     file.write_bytes(b"frames")
     paths = (file, tmp_path / "gone", tmp_path)

@@ -1,4 +1,4 @@
-"""Crops, sizes and turns; and what packets, pictures and plain decodes tell of frames."""
+"""Crops, sizes, orientations, planes, and the status of frames."""
 
 from fractions import Fraction
 
@@ -30,30 +30,30 @@ TURNS = {
     (ONE, 0, 0, -ONE): (180, True, True),
     **dict.fromkeys([(0, 0, 0, 0), (ONE, ONE, -ONE, ONE), (-(2**31), 3, 9, 5)], (0, False, False)),
 }
-"""Matrix to its turn, whether it mirrors, and whether it is exact."""
+"""Matrix -> its rotation, whether it mirrors, and whether it is exact."""
 
 
 @pytest.mark.parametrize(("matrix", "expected"), TURNS.items())
-def test_a_display_matrix_is_a_turn_and_a_mirror_and_says_if_it_is_neither(matrix, expected):
+def test_a_display_matrix_is_a_rotation_and_a_mirror_or_inexact(matrix, expected):
     a, b, c, d = matrix
     turn = Orientation.from_display_matrix([a, b, 0, c, d, 0, 0, 0, 1 << 30])
     assert (turn.rotation_degrees, turn.is_mirrored, turn.is_exact) == expected
 
 
-def test_turning_clockwise_moves_the_left_column_to_the_top():
+def test_clockwise_rotation_moves_the_left_column_to_the_top():
     turned = Orientation(True, True, False).upright(np.arange(6, dtype=np.uint8).reshape(2, 3, 1))
     assert turned[..., 0].tolist() == [[3, 0], [4, 1], [5, 2]]
 
 
 @pytest.mark.parametrize("turn", ORIENTATIONS)
-def test_an_upright_frame_becomes_again_what_was_stored(turn):
+def test_stored_inverts_upright(turn):
     frame = np.arange(12, dtype=np.uint8).reshape(2, 6, 1)
     assert np.array_equal(turn.stored(turn.upright(frame)), frame)
 
 
 @pytest.mark.parametrize("turn", ORIENTATIONS)
 @given(data=st.data())
-def test_cropping_before_the_turn_equals_cropping_after_it(turn, data):
+def test_cropping_before_rotation_equals_cropping_after(turn, data):
     height, width = data.draw(st.tuples(st.integers(1, 9), st.integers(1, 9)))
     frame = np.arange(height * width, dtype=np.uint8).reshape(height, width, 1)
     upright = turn.upright(frame)
@@ -69,7 +69,7 @@ def test_cropping_before_the_turn_equals_cropping_after_it(turn, data):
     assert np.array_equal(turn.upright(first), after)
 
 
-def test_a_shape_tells_the_size_of_its_result():
+def test_a_format_has_its_output_size():
     crop = Crop(top=1, left=2, height=30, width=40)
     assert FrameFormat().output_size((50, 60)) == (50, 60)
     assert FrameFormat(crop=crop).output_size((50, 60)) == (30, 40)
@@ -82,7 +82,7 @@ def test_a_shape_tells_the_size_of_its_result():
     ("scaled", "offset"),
     [((4, 6), (0, 0)), ((4, 6), (-1, 2)), ((2, 3), (1, 1)), ((9, 9), (-3, -2)), ((9, 9), (2, -9))],
 )
-def test_a_picture_lies_where_its_fitting_says_and_the_rest_is_black(scaled, offset):
+def test_a_fit_places_the_frame_on_black(scaled, offset):
     pixels = np.arange(1, 1 + scaled[0] * scaled[1], dtype=np.uint8).reshape(scaled)
     expected = np.zeros((4, 6), np.uint8)
     for row in range(4):
@@ -111,18 +111,18 @@ vars(OPEN).update(
     ("came", "reported", "b_pictures", "lost"),
     [
         (12, [], [], []),
-        (12, [2], [], [1]),  # nothing refers to it
+        (12, [2], [], [1]),  # unreferenced
         (12, [4], [], [4, 5]),
         (12, [1], [], [1, 2, 3, 4, 5]),
         (12, [0], [], [0, 1, 2, 3, 4, 5]),
-        (12, [5], [], [5, 6, 7, 8, 9, 10, 11]),  # a keyframe, and what is shown before it
+        (12, [5], [], [5, 6, 7, 8, 9, 10, 11]),  # a keyframe, and the frame shown before it
         (12, [6], [], [5]),
         (12, [7], [], [7, 8, 9, 10, 11]),
-        (12, [1], [3], [3]),  # B-pictures of old codecs taint themselves alone
-        (9, [], [], [9, 10, 11]),  # what did not come
+        (12, [1], [3], [3]),  # B-pictures of old codecs affect only themselves
+        (9, [], [], [9, 10, 11]),  # missing frames
     ],
 )
-def test_damage_reaches_what_may_lean_on_it(came, reported, b_pictures, lost):
+def test_damage_affects_frames_that_may_refer_to_it(came, reported, b_pictures, lost):
     packets = enumerate(OPEN.packet_index[:came].tolist())
     frames = {packet: ReferenceFrame(packet, 0, n * 7, n in b_pictures) for n, packet in packets}
     seen = ReferenceResult(frames=frames, reported=set(reported))
@@ -130,7 +130,7 @@ def test_damage_reaches_what_may_lean_on_it(came, reported, b_pictures, lost):
     assert undamaged(OPEN, seen, 0, 12) == expected
 
 
-def test_nothing_is_known_until_it_is_noted_and_what_is_stored_says_the_same():
+def test_frame_status_is_unknown_until_noted_and_survives_storage():
     frame_status, highest = FrameStatus(5), 2**32 - 1
     assert frame_status.table is None
     assert not any(frame_status.knows(n) or frame_status.is_damaged(n) for n in range(5))
@@ -146,7 +146,7 @@ FORMATS = ["yuv420p", "yuv420p10le", "yuv444p", "gray", "rgb24", "nv12", "yuyv42
 
 
 def picture(width: int, pixel_format: str, value: int = 7) -> VideoFrame:
-    """A picture of one value; what lies behind its rows is another each time."""
+    """A picture of one value; the bytes after its rows differ each time."""
     frame = VideoFrame(width, 16, pixel_format)
     for plane in frame.planes:
         noise = np.random.default_rng(value).integers(0, 256, plane.buffer_size, np.uint8)
@@ -165,7 +165,7 @@ def test_a_change_anywhere_changes_the_digest(pixel_format):
     assert digest_of(blank[0]) != digest_of(blank[1]), "the size belongs to it"
 
 
-def test_what_lies_behind_a_row_does_not_count():
+def test_row_padding_does_not_change_the_digest():
     frames = []
     for padding in (0, 255):
         frame = VideoFrame(30, 16, "gray")
@@ -178,7 +178,7 @@ def test_what_lies_behind_a_row_does_not_count():
     assert rows_of(frames[0].planes[0], 30).shape == (16, 30)
 
 
-def test_seconds_are_computed_from_ticks_and_nothing_is_concealed_unless_it_is_said():
+def test_seconds_follow_from_ticks_and_nothing_is_concealed_by_default():
     times = {"pts": np.array([9009, 12012]), "time_base": Fraction(1, 90_000)}
     frames = np.zeros((2, 4, 6, 3), np.uint8)
     batch = FrameBatch(frames=frames, video=0, index=np.array([3, 4]), **times)

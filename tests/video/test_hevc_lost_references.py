@@ -1,4 +1,4 @@
-"""Frames whose references are lost are named as damaged with FFmpeg 7 too, which only logs them."""
+"""Frames with lost references count as damaged with FFmpeg 7 too, which only logs them."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ OPEN = SynthClip(codec="hevc", num_frames=48, gop=12, b_frames=3, structure="b_p
 
 
 class Frame(NamedTuple):
-    """What a codec looks at of a frame."""
+    """The attributes of a frame that a codec reads."""
 
     opaque: tuple[int]
     key_frame: bool
@@ -25,7 +25,7 @@ class Frame(NamedTuple):
 
 
 class Played:
-    """A codec's context that outputs and logs what it is told, by packet."""
+    """A codec context with given outputs and log messages per packet."""
 
     def __init__(self, context, shown, lost):
         self.codec, self.extradata = context.codec, context.extradata
@@ -43,7 +43,7 @@ class Played:
 
 @pytest.fixture
 def logs_nothing():
-    """Leave PyAV's log as it is by default."""
+    """Restore PyAV's default log settings."""
     yield
     av.logging.set_level(None)
     av.logging.set_skip_repeated(True)
@@ -58,7 +58,7 @@ def packets(written):
 
 @pytest.fixture
 def played(packets, logs_nothing):
-    """Return a function: what is shown, and lost -> a codec, and one that sends it packets."""
+    """Return a function: frames shown per packet, lost packets -> a codec, and its sender."""
 
     def play(shown, lost):
         codec = LossReportingCodec(Played(packets[0], shown, lost))
@@ -84,7 +84,7 @@ def test_frames_are_damaged_from_the_lost_reference_to_the_next_keyframe(played)
     assert reported(send((12, 13, 14))) == {}
 
 
-def test_what_is_lost_again_is_damaged_up_to_the_keyframe_after_that(played):
+def test_a_second_loss_extends_the_damage_to_the_next_keyframe(played):
     _, send = played(EACH, lost={6, 13, 14})
     assert list(reported(send(range(48)))) == [*range(6, 12), *range(13, 24)]
 
@@ -94,16 +94,16 @@ def test_nothing_is_shown_before_the_first_random_access_point(played):
     assert [len(result.shown) for result in send(range(9, 15)).values()] == [0, 0, 0, 1, 1, 1]
 
 
-def test_a_new_ffmpeg_needs_none_of_it(packets, monkeypatch):
+def test_a_new_ffmpeg_uses_the_plain_codec(packets, monkeypatch):
     context, _ = packets
     for is_old, kind in ((False, FfmpegCodec), (True, LossReportingCodec)):
-        monkeypatch.setattr(hevc_lost_references, "_OUTPUTS_THEM", is_old)
+        monkeypatch.setattr(hevc_lost_references, "_OUTPUTS_LOST", is_old)
         assert type(ffmpeg_codec(prepare(context))) is kind
     assert type(ffmpeg_codec(av.CodecContext.create("h264", "r"))) is FfmpegCodec
 
 
-def test_a_file_without_some_packets_names_frames_that_needed_them(written, tmp_path, logs_nothing):
-    """Each FFmpeg: they are withheld, or damaged; the others are those of the whole file."""
+def test_frames_with_missing_packets_are_listed(written, tmp_path, logs_nothing):
+    """FFmpeg withholds them or marks them as damaged; the others equal the whole file's."""
     lossy = drop_packets(written(OPEN), tmp_path / "lossy.mp4", ordinals=[13])
     index = StreamIndex.scan(lossy, count_by="decode")
     damaged = {k for k in range(len(index)) if index.frame_status.is_damaged(k)}

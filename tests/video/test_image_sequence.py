@@ -1,4 +1,4 @@
-"""Pictures in order, with a rate, are a video to all that reads videos."""
+"""Images in order, with a rate, are read like a video."""
 
 import shutil
 from dataclasses import replace
@@ -35,7 +35,7 @@ def save(path, number, size=SIZE) -> None:
 
 @pytest.fixture
 def folder(tmp_path):
-    """Losslessly, number 7 on, in a folder whose name means something to FFmpeg."""
+    """Lossless images from number 7 on, in a folder whose name has characters special to FFmpeg."""
     folder = tmp_path / "50% [of] {all}*"
     for number in range(COUNT):
         save(folder / f"{number + 7:05d}.png", number)
@@ -48,7 +48,7 @@ def expected():
 
 
 @pytest.mark.parametrize("name", ["", "%05d.png"])
-def test_pictures_come_as_they_are_in_order_at_their_rate(folder, expected, name):
+def test_images_are_read_in_order_at_their_rate(folder, expected, name):
     with headrace.open(ImageSequence(folder / name, rate=12.5)) as reader:
         assert np.array_equal(reader[:], expected)
         assert reader.index.frame_rate == Fraction(25, 2)
@@ -58,7 +58,7 @@ def test_pictures_come_as_they_are_in_order_at_their_rate(folder, expected, name
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "webp", "bmp", "tif", "tiff", "JPEG"])
-def test_other_kinds_of_pictures_are_read(tmp_path, suffix):
+def test_other_image_formats_are_read(tmp_path, suffix):
     smooth = np.full((*SIZE, 3), 90, np.uint8)
     for number in range(3):
         Image.fromarray(smooth + 40 * number).save(tmp_path / f"{number}.{suffix}")
@@ -66,7 +66,7 @@ def test_other_kinds_of_pictures_are_read(tmp_path, suffix):
         assert np.abs(reader[[2, 0]].astype(int) - [[[[170]]], [[[90]]]]).max() <= 3
 
 
-def test_sixteen_bits_of_a_picture_are_kept(tmp_path):
+def test_16_bit_images_keep_their_bits(tmp_path):
     Image.fromarray(np.arange(36 * 52, dtype=np.uint16).reshape(SIZE) * 33).save(tmp_path / "0.png")
     with headrace.open(ImageSequence(tmp_path, rate=1), dtype="uint16") as reader:
         assert len(np.unique(reader[0][..., 0])) > 1800
@@ -79,7 +79,7 @@ def test_any_picture_is_decoded_alone(folder, expected):
         assert reader.counters.frames_decoded == 3
 
 
-def test_pictures_that_are_alike_are_told_apart_by_their_times(tmp_path):
+def test_equal_images_are_distinguished_by_time(tmp_path):
     for number in range(COUNT):
         save(tmp_path / "same" / f"{number:03d}.png", number // 8)
     with headrace.open(ImageSequence(tmp_path / "same", rate=10)) as reader:
@@ -95,7 +95,7 @@ def test_numbers_need_no_leading_zeros_in_a_pattern(tmp_path):
         assert np.array_equal(reader[11], picture(11))
 
 
-def test_loaders_take_them_beside_videos(folder, tmp_path, expected):
+def test_loaders_accept_sequences_and_videos(folder, tmp_path, expected):
     video = write_clip(tmp_path / "clip", replace(KINDS["h264"], size=SIZE))
     videos = [ImageSequence(folder, rate=10), video]
     options = {"batch_size": 8, "size": None, "num_threads": 2, "prefetch_next_epoch": False}
@@ -106,7 +106,7 @@ def test_loaders_take_them_beside_videos(folder, tmp_path, expected):
     assert int((of == 1).sum()) == 48
 
 
-def test_datasets_and_read_frames_take_them(folder, expected):
+def test_datasets_and_read_frames_accept_sequences(folder, expected):
     frames = ImageSequence(folder / "%05d.png", rate=10)
     with headrace.FrameDataset([frames], size=None) as dataset:
         assert np.array_equal(dataset[9]["frame"].movedim(0, -1).numpy(), expected[9])
@@ -114,13 +114,13 @@ def test_datasets_and_read_frames_take_them(folder, expected):
     assert np.array_equal(np.concatenate(found), expected)
 
 
-def test_a_rate_is_part_of_what_an_index_is_known_by(folder):
+def test_the_rate_is_part_of_the_index_key(folder):
     for rate in (10, 20, 10):
         with headrace.open(ImageSequence(folder, rate=rate)) as reader:
             assert reader.index.frame_rate == rate
 
 
-def test_a_moved_folder_is_the_same_set(folder, tmp_path):
+def test_a_moved_folder_has_the_same_content_id(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "other" / folder.name)
     sequences = [
         ImageSequence(each, rate=10) for each in (folder, tmp_path / "other" / folder.name)
@@ -128,7 +128,7 @@ def test_a_moved_folder_is_the_same_set(folder, tmp_path):
     assert len({headrace.FrameDataset([each]).checksum for each in sequences}) == 1
 
 
-def test_a_picture_that_is_added_is_noticed(folder):
+def test_an_added_image_is_detected(folder):
     with headrace.open(ImageSequence(folder, rate=10)) as reader:
         reader[0]
         save(folder / "00099.png", 0)
@@ -138,7 +138,7 @@ def test_a_picture_that_is_added_is_noticed(folder):
         assert len(reader) == COUNT + 1
 
 
-def test_a_damaged_picture_is_named(tmp_path):
+def test_a_damaged_image_is_named(tmp_path):
     for number in range(6):
         save(tmp_path / "jpegs" / f"{number}.jpg", number)
     bad = tmp_path / "jpegs" / "3.jpg"
@@ -150,7 +150,7 @@ def test_a_damaged_picture_is_named(tmp_path):
         assert reader[4].shape == (*SIZE, 3)
 
 
-def test_pictures_of_several_sizes_need_one(tmp_path):
+def test_images_of_several_sizes_need_a_size(tmp_path):
     for number, size in enumerate([(20, 30), (30, 20)]):
         save(tmp_path / "sizes" / f"{number}.png", number, size)
     frames = ImageSequence(tmp_path / "sizes", rate=1)
@@ -160,13 +160,13 @@ def test_pictures_of_several_sizes_need_one(tmp_path):
         assert reader[:].shape == (2, 16, 16, 3)
 
 
-def test_a_pattern_is_called_after_its_words_or_its_folder():
+def test_a_pattern_is_named_by_its_words_or_its_folder():
     paths = ("left_%05d.jpg", "%05d.jpg", "%03d_cam.png", "film.mp4")
     called = [without_number(Path("frames") / path) for path in paths]
     assert called == [Path("frames") / name for name in ("left", "", "cam", "film.mp4")]
 
 
-def test_a_file_that_is_there_is_no_pattern(tmp_path):
+def test_an_existing_file_is_not_a_pattern(tmp_path):
     path = tmp_path / "film-%05d.mp4"
     assert is_pattern(path)
     path.touch()

@@ -1,6 +1,7 @@
-"""What an old PyAV does not tell is computed, or counts as the harder case; or it is refused.
+"""What an old PyAV lacks is computed, assumed to be the harder case, or refused.
 
-`Old` hides from a new PyAV's objects what old ones lack, so that all of it runs with every PyAV."""
+`Old` hides it in a new PyAV's objects, so these tests run with every PyAV.
+"""
 
 import io
 import re
@@ -30,7 +31,7 @@ LACKS = {"reorder_depth", "field_order", "level", "has_sidedata", "get_sidedata"
 
 
 class Old:
-    """An object of PyAV 15, as far as it is asked here."""
+    """A new PyAV's object without the attributes that PyAV 15 lacks."""
 
     def __init__(self, new: object) -> None:
         object.__setattr__(self, "new", new)
@@ -78,7 +79,7 @@ def old_pyav(monkeypatch):
         ("h264_nut", 1, False),
     ],
 )
-def test_depth_and_fields_are_those_that_a_new_pyav_tells(written, kind, depth, is_in_fields):
+def test_depth_and_fields_equal_a_new_pyavs(written, kind, depth, is_in_fields):
     container, stream = open_container(Source(written(kind)))
     with container:
         for context in (stream.codec_context, Old(stream.codec_context)):
@@ -86,7 +87,7 @@ def test_depth_and_fields_are_those_that_a_new_pyav_tells(written, kind, depth, 
             assert pyav_version.may_be_in_fields(context) == is_in_fields
 
 
-def test_a_codec_whose_stream_declares_no_depth_holds_back_the_most(written):
+def test_a_codec_without_declared_depth_uses_the_default(written):
     container, stream = open_container(Source(written("h264_b_pyramid")))
     with container:
         extradata = stream.codec_context.extradata
@@ -110,7 +111,7 @@ def without_usability_information(path: Path, out: Path) -> Path:
     payload = bytes(data[start + 1 : stop]).replace(b"\0\0\3", b"\0\0")
     kept = "".join(f"{byte:08b}" for byte in payload)
     for length in range(8, len(kept)):
-        # Shorten it to the flag in front of that information, which becomes 0; then the end.
+        # Shorten it to the flag before that information, set to 0; then the end.
         head = kept[:length] + "01"
         head += "0" * (-len(head) % 8)
         short = int(head, 2).to_bytes(len(head) // 8, "big")
@@ -154,7 +155,7 @@ PALETTES = SynthClip(codec="msrle", container="avi", look=TURNS, num_frames=3 * 
         PALETTES,
     ],
 )
-def test_frames_of_an_old_pyav_are_those_of_a_new_one(written, what, request):
+def test_frames_of_an_old_pyav_equal_a_new_ones(written, what, request):
     path = written(what)
     expected = StreamIndex.scan(path)
     request.getfixturevalue("old_pyav")
@@ -184,9 +185,7 @@ def _frame(decoder, number):
         *(("h264_two_descriptions_mp4", True), ("hevc_two_descriptions_and_sizes_mp4", True)),
     ],
 )
-def test_extradata_may_change_unseen_where_a_container_may_bring_it(
-    written, old_pyav, what, expected
-):
+def test_extradata_may_change_in_some_containers(written, old_pyav, what, expected):
     found = StreamIndex.scan(written(what))
     assert found.needs_one_codec == expected
     assert found.num_gops > 1 or what not in ("h264", "h264_flv")
@@ -205,7 +204,7 @@ def test_extradata_may_change_unseen_where_a_container_may_bring_it(
     ],
 )
 def test_sample_descriptions_are_counted(boxes, descriptions):
-    assert pyav_version._most_descriptions(io.BytesIO(boxes)) == descriptions
+    assert pyav_version._max_descriptions(io.BytesIO(boxes)) == descriptions
 
 
 def test_one_thread_converts_with_every_pyav():
@@ -226,7 +225,7 @@ def plain_frame(form: str, matrix: int, span: int) -> av.VideoFrame:
 
 
 def middle_of(frame: av.VideoFrame, layout: str) -> np.ndarray:
-    """Return the RGB in the middle of a frame, which may have waited as YUV."""
+    """Return the RGB in the middle of a frame, converted by way of `layout`."""
     shape = FrameFormat(size=(24, 32), layout=layout)
     image = ArrayConverter(shape, Orientation(), "a.mp4").convert(frame, None)
     if layout == "yuv420":
@@ -237,7 +236,7 @@ def middle_of(frame: av.VideoFrame, layout: str) -> np.ndarray:
 
 @pytest.fixture(params=["new", "old"])
 def each_pyav(request, monkeypatch):
-    """What converts in one thread, and what knows no such option."""
+    """A PyAV that can convert in one thread, and one without this option."""
     if request.param == "old":
         monkeypatch.setattr(pyav_version, "ONE_THREAD", {})
     return request.param
@@ -249,7 +248,7 @@ layouts = pytest.mark.parametrize("layout", ["rgb", "yuv420"])
 @layouts
 @pytest.mark.parametrize("form", ["yuv420p", "yuvj420p", "yuv444p"])
 @pytest.mark.parametrize("span", [0, 1, 2])
-def test_colours_are_those_of_the_tags_with_every_pyav(each_pyav, form, span, layout):
+def test_colors_follow_the_tags_with_every_pyav(each_pyav, form, span, layout):
     is_full = span == 2 or form == "yuvj420p"
     for matrix in (0, 1, 2, 4, 5, 6, 7, 9):
         formula = yuv_to_rgb(matrix if matrix not in (0, 2) else 5, 2 if is_full else 1, 8)
@@ -265,17 +264,18 @@ def test_colours_are_those_of_the_tags_with_every_pyav(each_pyav, form, span, la
 
 
 @layouts
-def test_a_frame_of_greys_has_the_full_range_and_any_matrix(each_pyav, layout):
+def test_gray_frames_are_full_range_with_any_matrix(each_pyav, layout):
     for span in (0, 1, 2):
         assert np.abs(middle_of(plain_frame("gray", 1, span), layout) - Y).max() <= 2
 
 
 @layouts
-def test_a_matrix_that_swscale_lacks_is_refused_with_every_pyav(each_pyav, layout):
-    for matrix in (3, 8, 10, 11, 12, 14):
-        frame = plain_frame("yuv420p", matrix, int(each_pyav == "old"))
-        said = rf"of a\.mp4 cannot .* from yuv420p, color matrix {matrix}:"
-        with pytest.raises(DecodeError, match=said):
+@pytest.mark.parametrize("span", [0, 1, 2])
+def test_a_matrix_that_swscale_lacks_is_refused_with_every_pyav(each_pyav, span, layout):
+    for matrix in (3, 8, 10, 11, 12, 13, 14):
+        frame = plain_frame("yuv420p", matrix, span)
+        message = rf"of a\.mp4 cannot .* from yuv420p, color matrix {matrix}:"
+        with pytest.raises(DecodeError, match=message):
             middle_of(frame, layout)
 
 
@@ -295,14 +295,14 @@ def too_old(monkeypatch):
         ("h264", "making proxies needs PyAV"),
     ],
 )
-def test_what_an_old_pyav_has_no_part_of_is_refused(too_old, given, message):
+def test_features_missing_in_an_old_pyav_are_refused(too_old, given, message):
     with pytest.raises(BackendError, match="needs PyAV") as refusal:
         check_encoder(given) if given == "h264" else capabilities_of(given)
     assert message in str(refusal.value)
     assert capabilities_of(DecoderConfig()) is not None
 
 
-def test_headers_that_are_missing_or_cut_off_declare_nothing(written):
+def test_missing_or_truncated_headers_declare_nothing(written):
     nothing = SequenceHeader(is_progressive=False, reorder_depth=None)
     assert sequence_header("vp9", b"abc") == nothing
     for name in ("h264", "hevc"):

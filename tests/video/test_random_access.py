@@ -1,4 +1,4 @@
-"""What a packet tells before it is decoded, and how far it is believed."""
+"""What a packet tells before it is decoded, and how far that is trusted."""
 
 import pytest
 
@@ -15,7 +15,7 @@ EXACT = b"\x06\x06\x01\xc4\x80"  # recovery_frame_cnt 0, exact_match_flag 1, bro
 SLOW = b"\x06\x06\x02\x0a\x28"  # recovery_frame_cnt 9, exact
 ROUGH = b"\x06\x06\x01\x84\x80"  # exact_match_flag 0
 BROKEN = b"\x06\x06\x01\xe4\x80"  # broken_link_flag 1
-NAMED = b"\x06\x05\x04abcd\x80"  # an SEI of another kind
+NAMED = b"\x06\x05\x04abcd\x80"  # another kind of SEI
 SLICE, IDR = b"\x41\x9a", b"\x65\x88"
 
 
@@ -58,7 +58,7 @@ def _joined(nals, length_size=0):
         ("vc1", b"\0\0\0\0", RandomAccess.UNVERIFIED),
     ],
 )
-def test_codecs_are_believed_as_far_as_they_promise_by_their_own_marks(codec, data, expected):
+def test_codecs_are_classified_by_their_bitstream(codec, data, expected):
     assert classify_keyframe(codec, memoryview(data), 0, is_intra_only=codec == "mjpeg") == expected
 
 
@@ -74,7 +74,7 @@ def test_codecs_are_believed_as_far_as_they_promise_by_their_own_marks(codec, da
         ("mjpeg", {RandomAccess.GUARANTEED}),
     ],
 )
-def test_clips_say_what_their_keyframes_are(kind, expected, scanned):
+def test_keyframes_of_clips_are_classified(kind, expected, scanned):
     index = scanned(kind)
     assert {RandomAccess(each) for each in index.gop_random_access} == expected
     assert index.gop_random_access[0] == RandomAccess.GUARANTEED
@@ -98,8 +98,8 @@ def test_clips_say_what_their_keyframes_are(kind, expected, scanned):
         (HAS_SETS, "hevc", [b"\x26\x01", b"\x42\x01"], False),
     ],
 )
-def test_units_of_a_packet_say_what_it_is(flag, codec, nals, is_set):
-    """Nothing refers to a droppable one; parameter sets count before the first slice."""
+def test_nal_units_give_the_packet_flags(flag, codec, nals, is_set):
+    """Droppable: unreferenced. Parameter sets count before the first slice."""
     for length in (0, 1, 2, 4):
         found = packet_flags_reader(codec, length)(_joined(nals, length), flag == HAS_SETS)
         assert bool(found & flag) is is_set
@@ -107,7 +107,7 @@ def test_units_of_a_packet_say_what_it_is(flag, codec, nals, is_set):
 
 
 @pytest.mark.parametrize(
-    ("flag", "codec", "packet", "said", "is_set"),
+    ("flag", "codec", "packet", "is_marked", "is_set"),
     [
         (HIDDEN, "vp8", b"\x10\0\0", False, False),
         (HIDDEN, "vp8", b"\0\0\0", False, True),
@@ -124,12 +124,12 @@ def test_units_of_a_packet_say_what_it_is(flag, codec, nals, is_set):
         (KEYFRAME, "av1", b"\x12\0", True, True),
     ],
 )
-def test_a_packet_says_if_it_is_shown_and_a_keyframe(flag, codec, packet, said, is_set):
-    """Whatever the flag of the container says."""
-    assert bool(packet_flags_reader(codec, 0)(memoryview(packet), said) & flag) is is_set
+def test_packet_flags_have_hidden_and_keyframe(flag, codec, packet, is_marked, is_set):
+    """The container's flag has no effect."""
+    assert bool(packet_flags_reader(codec, 0)(memoryview(packet), is_marked) & flag) is is_set
 
 
-def test_half_the_frames_of_a_clip_with_b_frames_are_droppable(written):
+def test_half_the_frames_of_a_clip_with_b_frames_are_disposable(written):
     glance = packet_flags_reader("h264", 4)
     packets = read_packets(written("h264_b_frames"))
     found = [glance(memoryview(packet.payload), False) for packet in packets]
@@ -144,7 +144,7 @@ MANY = 100_000
     ("size", "packet"), [(0, SPS * MANY), (2, (b"\0\4" + SPS[3:]) * MANY)], ids=["codes", "lengths"]
 )
 def test_a_packet_of_parameter_sets_alone_is_read_once(size, packet):
-    """Each of them up to the end of the packet would be 35 GB, and end the fork."""
+    """Copying each up to the end of the packet would take 35 GB and end the fork."""
 
     def check():
         sets = list(nal.parameter_sets("h264", memoryview(packet), size))
@@ -155,8 +155,8 @@ def test_a_packet_of_parameter_sets_alone_is_read_once(size, packet):
 
 
 @pytest.mark.parametrize(("count", "one_codec"), [(3, False), (5_000, True)])
-def test_parameter_sets_without_end_are_not_kept(written, tmp_path, count, one_codec):
-    """Sets in force are kept for each keyframe: their bytes are bounded."""
+def test_recorded_parameter_sets_are_bounded(written, tmp_path, count, one_codec):
+    """The current sets are stored per keyframe, with a limit in bytes."""
     content = written(SynthClip(container="h264", num_frames=24, gop=12)).read_bytes()
     second = content.index(SPS[:4], content.index(SPS[:4]) + 1)
     numbers = range(0x111111, 0x111111 + count)
@@ -170,7 +170,7 @@ def test_parameter_sets_without_end_are_not_kept(written, tmp_path, count, one_c
 
 
 @pytest.mark.parametrize("codec", ["h264", "hevc", "mpeg2video", "mpeg4", "vp8", "vp9", "av1"])
-def test_junk_is_read_without_harm_and_believed_little(codec):
+def test_random_bytes_are_unverified(codec):
     for junk in (b"", b"\0", b"\0\0\1", b"\0\0\0\1", b"\xff" * 9, b"\0\0\1\x06\x06"):
         found = classify_keyframe(codec, memoryview(junk), 0, is_intra_only=False)
         assert found <= RandomAccess.SIGNALED

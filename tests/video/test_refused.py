@@ -1,4 +1,4 @@
-"""What is no video, or cannot be made of one, is refused in the words of a page."""
+"""Invalid videos and formats raise the errors of a page."""
 
 import os
 from fractions import Fraction
@@ -32,7 +32,7 @@ def index(scanned):
 
 @pytest.fixture
 def names(index, tmp_path, monkeypatch):
-    """What calls of the page may name, in a folder of two clips of three cameras."""
+    """Names in the page's calls, in a folder with two clips of three cameras."""
     clip = index.source.path
     monkeypatch.chdir(tmp_path)
     for name in ("night", "day"):
@@ -69,20 +69,20 @@ def file(name, content):
 
 
 def pictures(given, *files):
-    """Write empty pictures and return their sequence."""
+    """Write empty images and return their sequence."""
     for name in files:
         file(name, b"\xff\xd8\xff")
     return ImageSequence(given, rate=10)
 
 
 def batch(**changes):
-    """Return two frames, with what is changed of them."""
+    """Return a batch of two frames, with changes."""
     fields = {"frames": np.zeros((2, 4, 6, 3), np.uint8), "video": 0, "index": np.array([3, 4])}
     times = {"pts": np.array([9009, 12012]), "time_base": Fraction(1, 90_000)}
     return frames.FrameBatch(**{**fields, **times, **changes})
 
 
-@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
-def test_what_is_no_video_is_refused(names, call, said):
-    error = check_message(call, said, names)
-    assert not isinstance(error, MediaError) or str(error.source) in said
+@pytest.mark.parametrize(("call", "message"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_invalid_inputs_are_refused(names, call, message):
+    error = check_message(call, message, names)
+    assert not isinstance(error, MediaError) or str(error.source) in message

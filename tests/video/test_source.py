@@ -1,4 +1,4 @@
-"""Where videos come from: paths, folders, lists and tables."""
+"""Sources of videos: paths, folders, lists and tables."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from headrace.video.source import is_inside
 from headrace.video.video_table import read_table
 
 
-def test_a_source_is_made_of_a_path_a_string_or_itself(tmp_path):
+def test_a_source_is_created_from_a_path_a_string_or_a_source(tmp_path):
     source = Source.of(str(tmp_path / "a.mp4"))
     assert source == Source(tmp_path / "a.mp4") == Source.of(source)
     assert str(source) == str(tmp_path / "a.mp4")
@@ -24,7 +24,7 @@ def test_a_source_is_made_of_a_path_a_string_or_itself(tmp_path):
 @pytest.mark.parametrize(
     "name", ["a:b.mp4", "C:/a.mp4", "x/https://a.mp4", "://a.mp4", "1:/a.mp4", "take2:/a.mp4"]
 )
-def test_a_path_or_a_folder_may_be_called_like_an_address(name, tmp_path, monkeypatch):
+def test_a_path_may_look_like_a_url(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("take2:").mkdir()
     assert Source.of(name).path == Path(name)
@@ -35,7 +35,7 @@ def test_a_path_with_a_null_byte_is_a_bad_video():
         open_index("a\0b.mp4")
 
 
-def test_a_name_in_a_file_stays_in_the_folder_of_the_file():
+def test_relative_names_stay_in_their_folder():
     names = ("a.mp4", "a/b..c", "../a", "a/../../b", "/a", "a\0")
     assert [name for name in names if is_inside(name)] == ["a.mp4", "a/b..c"]
 
@@ -46,7 +46,7 @@ def checked_journal(folder):
 
 @pytest.mark.parametrize("claim_folder", [prepare_folder, make_folder, checked_journal])
 @pytest.mark.parametrize("out", ["s3://bucket/out", "s3:/bucket/out"])
-def test_nothing_is_written_to_an_address(claim_folder, out, tmp_path, monkeypatch):
+def test_urls_are_refused_as_output(claim_folder, out, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match="s3://bucket is an address, and nothing is written"):
         claim_folder(Path(out))
@@ -59,7 +59,7 @@ def touch(folder, *names):
         path.touch()
 
 
-def test_files_stay_as_given_and_folders_give_their_videos_sorted(tmp_path):
+def test_files_stay_and_folders_list_their_videos_sorted(tmp_path):
     touch(tmp_path / "folder", "b.MP4", "a.mov", "notes.txt", "deep/c.mkv")
     found = find_videos([tmp_path / "no-suffix", tmp_path / "folder"])
     names = [str(path.relative_to(tmp_path)) for path in found]
@@ -85,25 +85,25 @@ def test_ten_thousand_links_are_found(tmp_path):
         ("list.jsonl", '{"path": "a.mp4"}\n"deep/b.mp4"\n\n{"path": "/elsewhere/c.mp4"}\n'),
     ],
 )
-def test_a_list_names_videos_from_where_it_lies(tmp_path, name, text):
+def test_paths_in_a_list_are_relative_to_it(tmp_path, name, text):
     (tmp_path / name).write_text(text, encoding="utf-8")
     found = find_videos([tmp_path / name])
     assert found == [tmp_path / "a.mp4", tmp_path / "deep/b.mp4", Path("/elsewhere/c.mp4")]
 
 
-def test_a_path_may_hold_blanks_with_and_without_a_label(tmp_path):
+def test_a_path_may_have_spaces_with_and_without_a_label(tmp_path):
     (tmp_path / "list.txt").write_text("my video.mp4\nmy video.mp4 3\na.mp4 b.mp4\nno suffix\n")
     names = [str(each.relative_to(tmp_path)) for each in find_videos([tmp_path / "list.txt"])]
     assert names == ["my video.mp4", "my video.mp4", "a.mp4 b.mp4", "no suffix"]
 
 
-def test_hidden_files_and_folders_named_like_videos_are_none(tmp_path):
+def test_hidden_files_and_folders_with_video_suffixes_are_skipped(tmp_path):
     touch(tmp_path, "a.mp4", "._a.mp4", ".b.mkv", "raw.h265", "folder.mp4/c.mov")
     expected = ["a.mp4", "folder.mp4/c.mov", "raw.h265"]
     assert find_videos([tmp_path]) == [tmp_path / name for name in expected]
 
 
-def test_proxies_beside_their_originals_are_no_further_videos_unless_they_are_named(tmp_path):
+def test_proxies_next_to_originals_are_skipped_unless_given(tmp_path):
     touch(tmp_path, "a.mp4", "proxies/videos/a.mp4", "proxies/.extraction/chunks/0.json")
     proxy = tmp_path / "proxies" / "videos" / "a.mp4"
     assert find_videos([tmp_path]) == [tmp_path / "a.mp4"]
@@ -117,7 +117,7 @@ def read(folder, name, content):
 
 
 NAMELESS = ("path", "label", "start_seconds", "end_seconds", "column 4")
-"""What columns without names mean, in their order."""
+"""Names of columns without a header, in order."""
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_file_of_any_size_takes_bounded_memory(tmp_path, monkeypatch):
 
 
 @given(name=st.sampled_from(["a.csv", "a.tsv", "a.txt", "a.jsonl"]), text=st.text(max_size=60))
-def test_any_text_gives_rows_or_one_error(tmp_path_factory, name, text):
+def test_any_text_is_parsed_or_refused(tmp_path_factory, name, text):
     try:
         table = read(tmp_path_factory.getbasetemp(), name, text.encode("utf-8", "surrogatepass"))
     except ConfigError:

@@ -1,4 +1,4 @@
-"""Which frames a stream presents, when, and from where each can be decoded."""
+"""The frames of a stream, their times, and where their decoding can start."""
 
 import json
 from dataclasses import replace
@@ -29,7 +29,7 @@ def index_of(scanned):
 @pytest.mark.parametrize(
     "kind", [k for k in KINDS if not k.startswith(("avi", "annex", "preroll"))]
 )
-def test_frames_are_where_the_encoder_put_them(index_of, kind):
+def test_frames_have_the_encoders_order_and_times(index_of, kind):
     index, clip = index_of(kind), KINDS[kind]
     assert len(index) == clip.num_frames
     expected = np.array([float(t) for t in clip.pts_seconds])
@@ -39,7 +39,7 @@ def test_frames_are_where_the_encoder_put_them(index_of, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_parts_of_an_index_fit_together(index_of, kind):
+def test_the_tables_of_an_index_are_consistent(index_of, kind):
     index = index_of(kind)
     assert index.gop_start[0] == 0
     assert (np.diff(index.gop_start) > 0).all()
@@ -68,24 +68,24 @@ def test_the_parts_of_an_index_fit_together(index_of, kind):
         ("frame_rate", 30, "h264_b_frames"),
     ],
 )
-def test_an_index_tells_how_it_was_counted_and_what_may_be_skipped(index_of, fact, expected, kinds):
+def test_an_index_records_counting_and_disposable_frames(index_of, fact, expected, kinds):
     assert {getattr(index_of(kind), fact) for kind in kinds.split()} == {expected}
 
 
-def test_hidden_packets_are_no_frames(index_of):
+def test_hidden_packets_are_not_frames(index_of):
     for kind in ("vp8_hidden", "preroll"):
         index = index_of(kind)
         assert index.packets > len(index) == KINDS[kind].num_frames
 
 
-def test_a_stream_without_times_gets_them_from_its_rate_and_no_seek(index_of):
+def test_a_stream_without_times_uses_its_rate_and_is_not_seekable(index_of):
     index = index_of("annex_b")
     assert not index.is_seekable
     assert index.num_gops == 4, "decoding may begin there, reading from the start"
     assert index.seconds(30) == pytest.approx(30 / float(index.info.nominal_rate))
 
 
-def test_before_the_first_frame_the_first_is_shown_and_after_the_last_the_last(index_of):
+def test_times_outside_the_video_show_the_first_or_last_frame(index_of):
     index = index_of("late_start")
     assert index.index_at(-(10**9)) == 0
     assert index.index_at(10**12) == len(index) - 1
@@ -94,7 +94,7 @@ def test_before_the_first_frame_the_first_is_shown_and_after_the_last_the_last(i
 
 @pytest.mark.parametrize("codec", ["h264", "hevc", "mpeg4"])
 @pytest.mark.parametrize("lie", ["every", "first", "shifted"])
-def test_a_table_that_lies_about_keyframes_is_not_believed(written, tmp_path, codec, lie):
+def test_a_false_keyframe_table_is_not_trusted(written, tmp_path, codec, lie):
     good = written(SynthClip(codec=codec, b_frames=2))
     lying = rewrite_mp4.lie_about_keyframes(good, tmp_path / "lying.mp4", lie=lie)
     expected, found = StreamIndex.scan(good), StreamIndex.scan(lying)
@@ -103,28 +103,32 @@ def test_a_table_that_lies_about_keyframes_is_not_believed(written, tmp_path, co
 
 
 @pytest.mark.parametrize(("suffix", "counted_by"), [("mkv", "decode"), ("mp4", "packets")])
-def test_a_stream_cut_at_an_open_gop_presents_what_decodes(written, tmp_path, suffix, counted_by):
-    """In MP4 the edit list already hides the frames that lean on what was cut off."""
+def test_a_stream_cut_at_an_open_gop_has_only_decodable_frames(
+    written, tmp_path, suffix, counted_by
+):
+    """In MP4, the edit list already hides the frames that depend on removed ones."""
     whole = written(SynthClip(codec="hevc", b_frames=3, open_gop=True, structure="b_pyramid"))
     start = damage.keyframe_ordinals(whole)[1]
     cut = damage.cut_by_stream_copy(whole, tmp_path / f"cut.{suffix}", start_ordinal=start)
     index = StreamIndex.scan(cut)
     assert (len(index), index.packets, index.counted_by) == (36, 39, counted_by)
-    assert index.problems == (("3 of 39 packets give no frame",) if counted_by == "decode" else ())
+    assert index.problems == (
+        ("3 of 39 packets output no frame",) if counted_by == "decode" else ()
+    )
 
 
-def test_a_truncated_file_is_indexed_as_far_as_it_goes_and_says_so(written, tmp_path):
+def test_a_truncated_file_is_indexed_with_a_problem(written, tmp_path):
     cut = damage.truncate(written(SynthClip(b_frames=2)), tmp_path / "cut.mp4", keep_fraction=0.6)
     index = StreamIndex.scan(cut)
     assert 0 < len(index) < 48
     assert index.problems
 
 
-def test_a_display_matrix_of_zeros_turns_nothing_and_is_a_problem(written, tmp_path):
+def test_a_zero_display_matrix_is_ignored_with_a_problem(written, tmp_path):
     broken = rewrite_mp4.zero_display_matrix(written("rotated_90"), tmp_path / "zero.mp4")
     index = StreamIndex.scan(broken)
     assert index.info.orientation.rotation_degrees == 0
-    assert "not a right angle" in index.problems[0]
+    assert "not a multiple of 90 degrees" in index.problems[0]
 
 
 @pytest.mark.parametrize(
@@ -149,29 +153,29 @@ def test_frame_rate_is_exact_for_ntsc(scanned):
 
 
 @pytest.mark.parametrize("b_frames", [0, 2])
-def test_times_go_on_where_the_clock_of_a_joined_file_starts_again(b_frames, written, tmp_path):
-    """As FFmpeg has them when it reads in order; `cat a.ts b.ts c.ts`."""
+def test_times_continue_after_a_clock_restart(b_frames, written, tmp_path):
+    """As FFmpeg does when it reads in order `cat a.ts b.ts c.ts`."""
     part = written(SynthClip(container="ts", num_frames=20, b_frames=b_frames))
     index = StreamIndex.scan(damage.concatenate([part] * 3, tmp_path / "joined.ts"))
     assert np.diff(index.pts).tolist() == [3000] * 59
     assert index.pts[:20].tolist() == StreamIndex.scan(part).pts.tolist()
     assert (index.frame_rate, index.is_vfr) == (30, False)
-    assert [each for each in index.problems if "clock of the file starts again (2x)" in each]
+    assert [each for each in index.problems if "clock of the file restarts (2x)" in each]
 
 
 @pytest.mark.parametrize("start_seconds", [100, 3600])
-def test_times_go_on_where_a_later_part_begins_before_the_first(start_seconds, written, tmp_path):
-    """FFmpeg takes such times for those of a clock of 33 bits that began at 0 again."""
+def test_times_continue_if_a_later_part_starts_earlier(start_seconds, written, tmp_path):
+    """FFmpeg takes such times for a wrapped 33-bit clock."""
     clip = SynthClip(container="ts", num_frames=20)
     late = replace(clip, timing=Timing(start_seconds=Fraction(start_seconds)))
     joined = damage.concatenate([written(late), written(clip)], tmp_path / "joined.ts")
     index = StreamIndex.scan(joined)
     assert np.diff(index.pts).tolist() == [3000] * 39
-    assert [each for each in index.problems if "clock of the file starts again (1x)" in each]
+    assert [each for each in index.problems if "clock of the file restarts (1x)" in each]
 
 
-def test_an_edit_list_that_goes_back_is_no_new_clock(written, tmp_path):
-    """Packets between its segments are decoded and not shown, so that their times go back."""
+def test_a_decreasing_edit_list_is_not_a_clock_restart(written, tmp_path):
+    """Packets between its segments are decoded, not shown, so times decrease."""
     path = written(SynthClip(num_frames=30, gop=10, b_frames=2))
     segments = [(Fraction(1, 2), Fraction(1, 3)), (Fraction(0), Fraction(1, 2))]
     cut = rewrite_mp4.split_edit_list(path, tmp_path / "cut.mp4", segments=segments)
@@ -185,7 +189,7 @@ def index(index_of):
     return index_of("vfr_mp4")
 
 
-def test_mappings_come_back_as_the_frames_of_the_index(index):
+def test_mappings_equal_the_frames_of_the_index(index):
     found = from_frame_mappings(to_frame_mappings(index))
     assert [frame.pts for frame in found] == index.pts.tolist()
     assert [frame.duration for frame in found] == index.duration.tolist()
@@ -193,12 +197,12 @@ def test_mappings_come_back_as_the_frames_of_the_index(index):
     assert check_frame_mappings(index, to_frame_mappings(index)) == []
 
 
-def test_the_names_that_ffprobe_used_are_read_too():
+def test_old_ffprobe_names_are_read():
     text = '{"frames": [{"pkt_pts": "512", "pkt_duration": "256", "key_frame": 1}]}'
     assert from_frame_mappings(text) == [(512, 256, True)]
 
 
-def test_torchcodec_takes_them(index):
+def test_torchcodec_accepts_mappings(index):
     decoders = pytest.importorskip("torchcodec.decoders", exc_type=Exception)
     mappings = to_frame_mappings(index)
     theirs = decoders.VideoDecoder(str(index.source), custom_frame_mappings=mappings)
@@ -214,7 +218,7 @@ def test_torchcodec_takes_them(index):
         (lambda rows: rows[12].update(key_frame=0), "frame 12: key_frame 0 is listed, found 1"),
     ],
 )
-def test_mappings_that_disagree_are_told_by_their_first_frame(index, change, message):
+def test_differing_mappings_are_described(index, change, message):
     rows = json.loads(to_frame_mappings(index))
     change(rows["frames"])
     assert check_frame_mappings(index, json.dumps(rows))[0].startswith(message)

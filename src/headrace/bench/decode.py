@@ -217,7 +217,7 @@ def _compare_pictures(pictures: Pictures, expected: Pictures) -> dict[str, objec
     fields: dict[str, object] = {
         "compared": len(differences),
         "mean_apart": max((difference.mean for difference in known), default=0.0),
-        "most_apart": max((difference.most for difference in known), default=0),
+        "most_apart": max((difference.max for difference in known), default=0),
     }
     wrong = sum(difference is None or not difference.is_equal for difference in differences)
     if wrong:

@@ -1,4 +1,4 @@
-"""Decoders: pixels from packets, one protocol, one file per backend; no threads.
+"""Decoders: packets to pixels; one protocol, one file per backend, no threads.
 
 Begin with `protocol.py`, then `stream_decoder.py`, and `pyav.py`, the backend that all others must
 equal.

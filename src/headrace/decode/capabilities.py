@@ -27,7 +27,7 @@ class PixelDifference:
     """Difference between two frames, in levels of 255."""
 
     mean: float
-    most: int
+    max: int
     far_share: float
     """Share of values that differ by more than `FAR_DIFFERENCE`."""
 
@@ -39,7 +39,7 @@ class PixelDifference:
         difference = np.abs(pixels.astype(np.int16) - expected)
         return cls(
             mean=float(difference.mean()),
-            most=int(difference.max()),
+            max=int(difference.max()),
             far_share=float((difference > FAR_DIFFERENCE).mean()),
         )
 
@@ -51,12 +51,12 @@ class PixelDifference:
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What a backend decodes; None means no limit, or one that shows only on trying."""
+    """What a backend decodes; None means no limit, or a limit that shows only on decoding."""
 
     codecs: tuple[str, ...] | None = None
-    """FFmpeg's names of codecs."""
+    """Codecs, by FFmpeg's names."""
     pixel_formats: tuple[str, ...] | None = None
-    """FFmpeg's names of decoded pixel formats."""
+    """Pixel formats of decoded frames, by FFmpeg's names."""
     max_size: tuple[int, int] | None = None
     """Largest stored (height, width)."""
     decodes_interlaced: bool = True
@@ -64,10 +64,10 @@ class Capabilities:
     decodes_odd_sizes: bool = True
     """Whether frames of odd height or width are decoded."""
     containers: tuple[str, ...] | None = None
-    """FFmpeg's names of container formats."""
+    """Container formats, by FFmpeg's names."""
     uses_packets_only: bool = False
-    """Whether frames are found by the container's packet data alone: packet times must define the
-    frames, and each keyframe must be a valid entry."""
+    """Whether the backend finds frames by packet data alone: packet times must then define the
+    frames, and each keyframe must be a random access point."""
     decodes_mirrored: bool = True
     """Whether mirrored video is decoded; rotation always is."""
     pixel_types: tuple[PixelType, ...] = get_args(PixelType)
@@ -78,10 +78,10 @@ class Capabilities:
     def check(
         self, decoding: DecoderConfig, index: StreamIndex, shape: FrameFormat | None = None
     ) -> None:
-        """Do nothing if a video can be decoded with this configuration, into this format.
+        """Check that the backend decodes a video, with this configuration and into this format.
 
         Raises:
-            BackendError: it cannot; the message has the alternatives.
+            BackendError: it does not; the message has the alternatives.
         """
         if isinstance(index, ProxyIndex):
             if decoding.gpu is not None or decoding.backend != "pyav":
@@ -119,7 +119,7 @@ class Capabilities:
     def _check_container(
         self, request: str, fix: str, index: StreamIndex, shape: FrameFormat | None
     ) -> None:
-        """Refuse a file whose frames the backend cannot find, or cannot deliver as requested."""
+        """Raise BackendError if the backend cannot find the frames, or not in this format."""
         reason = None
         if isinstance(index.source, ImageSequence) and not _is_in(index.info.codec, self.codecs):
             raise BackendError(
@@ -144,7 +144,7 @@ class Capabilities:
         if self.max_size is not None:
             parts.append("of at most {}x{} (height x width)".format(*self.max_size))
         if not self.decodes_odd_sizes:
-            parts.append("of even sides")
+            parts.append("of even height and width")
         if not self.decodes_interlaced:
             parts.append("not interlaced")
         return ", ".join(parts)
@@ -157,7 +157,7 @@ def _packets_insufficient_reason(index: StreamIndex) -> str | None:
     if index.problems:
         return index.problems[0]
     if index.gop_random_access.min() < RandomAccess.SIGNALED:
-        return "not every keyframe of it is a verified random access point"
+        return "not every keyframe is a verified random access point"
     if len(index.parameter_sets) or index.needs_one_codec:
         return "its parameter sets change within the stream"
     return None

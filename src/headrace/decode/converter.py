@@ -59,13 +59,13 @@ def output_size(
         ) from error
 
 
-def size_has_changed(
+def size_change_error(
     frame: VideoFrame, source: str, before: Sequence[int], size: Sequence[int]
 ) -> DecodeError:
     """Return the error for a frame whose (height, width) differs from earlier frames."""
     return DecodeError(
-        f"frames of {source} change their size: from {'x'.join(map(str, before))} to "
-        f"{'x'.join(map(str, size))} (height x width); give a size, so that all become equal, or "
+        f"the frame size of {source} changes from {'x'.join(map(str, before))} to "
+        f"{'x'.join(map(str, size))} (height x width); give a size to resize all frames to, or "
         "request frames of one size at a time",
         source=source,
         pts=frame.pts,
@@ -95,7 +95,7 @@ class ArrayConverter:
         self._dtype: np.dtype[np.uint8] = np.dtype(shape.dtype)
         self._format = "rgb24" if shape.dtype == "uint8" else _RGB_16
         self._frame_size: tuple[int, int] | None = None
-        """(height, width) of the last frame; the next two fields are for frames of that size."""
+        """(height, width) of the last frame; the next two fields belong to it."""
         self._array_shape: tuple[int, ...] = ()
         self._fitting = ResizeFit(size=(0, 0), scaled=(0, 0))
 
@@ -134,7 +134,7 @@ class ArrayConverter:
                 f"out must be {self._dtype} for frames of {self.source}, got {out.dtype}"
             )
         elif out.shape != expected:
-            raise size_has_changed(frame, self.source, out.shape[:2], self.output_size(frame))
+            raise size_change_error(frame, self.source, out.shape[:2], self.output_size(frame))
         try:
             self._write(frame, out)
         except (av.error.FFmpegError, ValueError) as error:
@@ -167,7 +167,7 @@ class ArrayConverter:
         fitting.place(orientation.upright(image), out)
 
     def _to_rgb(self, frame: VideoFrame, size: tuple[int, int]) -> Array:
-        """Return a view of the RGB image, valid as long as the returned array's frame."""
+        """Return a frame as RGB of a (height, width), in the scaled frame's memory."""
         height, width = size
         shrinks = height <= frame.height and width <= frame.width
         image = self._scaler.reformat(
@@ -182,9 +182,7 @@ class ArrayConverter:
         return rows.view(self._dtype).reshape(height, width, 3)
 
     def _cut(self, frame: VideoFrame, crop: Crop) -> VideoFrame:
-        """Return a crop as RGB, cut from the full frame, because chroma is stored at lower
-        resolution.
-        """
+        """Return a crop as RGB, cut after the conversion: chroma has a lower resolution."""
         stored = self._orientation.stored_crop(crop, (frame.height, frame.width))
         full = self._to_rgb(frame, (frame.height, frame.width))
         cut = full[stored.top :, stored.left :][: stored.height, : stored.width]
@@ -196,23 +194,23 @@ class MultiShapeOutput(FrameWriter[Pixels]):
 
     def __init__(
         self,
-        places: Sequence[Sequence[tuple[FrameFormat, Pixels]]],
+        outputs: Sequence[Sequence[tuple[FrameFormat, Pixels]]],
         converter: Callable[[FrameFormat], Converter[Pixels]],
     ) -> None:
         """Convert nothing yet.
 
         Args:
-            places: For each frame of the job, one or more (format, memory of that format).
+            outputs: (format, memory) pairs of each frame of the job, one or more.
             converter: Returns the stream's converter for a format.
         """
-        self._places: Sequence[Sequence[tuple[FrameFormat, Pixels]]] = places
+        self._outputs: Sequence[Sequence[tuple[FrameFormat, Pixels]]] = outputs
         self._new: Callable[[FrameFormat], Converter[Pixels]] = converter
         self._converters: dict[FrameFormat, Converter[Pixels]] = {}
 
-    def write(self, number: int, frame: VideoFrame) -> Pixels:
+    def write(self, position: int, frame: VideoFrame) -> Pixels:
         """Convert a frame into all its outputs, and return the first."""
-        for shape, out in self._places[number]:
+        for shape, out in self._outputs[position]:
             if shape not in self._converters:
                 self._converters[shape] = self._new(shape)
             self._converters[shape].convert(frame, out)
-        return self._places[number][0][1]
+        return self._outputs[position][0][1]

@@ -1,6 +1,4 @@
-"""Decode session: one open stream and codec, decoding ranges of frames from a random access point
-on.
-"""
+"""Decode session: an open stream and its codec, which decode ranges of frames."""
 
 from __future__ import annotations
 
@@ -64,11 +62,11 @@ class DecodeSession:
         keyframe; the session then has no position.
 
         Args:
-            gop: The GOP to start at, unless reading on from the current position gives the same
+            gop: The GOP to start at, unless reading on from the current position yields the same
                 frames.
-            wanted: Those of the job's frames that remain, none before `gop`.
-            job: The job, which has what may follow it.
-            skips: Whether to leave out disposable frames that are not wanted.
+            wanted: The job's remaining frames, none before `gop`.
+            job: The job, with the first frame of the next one.
+            skips: Whether to skip disposable frames that are not wanted.
         """
         remaining, last, last_packet = set(wanted), wanted[-1], -1
         self.doubtful_frame, self.is_broken = None, False
@@ -98,9 +96,9 @@ class DecodeSession:
                 return
 
     def is_settled(self, frame_index: int) -> bool:
-        """Return whether all frames decoded before a frame, and shown after it, were output.
+        """Return whether all frames decoded before a frame and shown after it were output.
 
-        The frame may refer to them, and their damage is reported only when they are output.
+        The frame may refer to them, and the codec reports their damage only on output.
         """
         if self._settled_before == math.inf:
             return True
@@ -143,7 +141,7 @@ class DecodeSession:
         return is_read and self._skipped.isdisjoint(wanted)
 
     def _seek(self, gop: int) -> None:
-        """Go to the keyframe of `gop`, with a codec that holds nothing of earlier packets."""
+        """Go to the keyframe of `gop`, with a codec without state of earlier packets."""
         self._clear()
         self._skipped.clear()
         self._last_output, self._entry_gop = -1, gop
@@ -183,9 +181,9 @@ class DecodeSession:
         self._is_working = True
 
     def _end_of(self, wanted: list[int]) -> int | None:
-        """Return the packet index after the last needed packet; None where it is not certain.
+        """Return the packet index after the last needed packet; None if frames may span packets.
 
-        A frame of two packets, as of two fields, would lack its second half.
+        A frame of two packets, such as two fields, would lack its second half.
         """
         if self._index.packets != len(self._index):
             return None
@@ -233,7 +231,7 @@ class DecodeSession:
         return True
 
     def _settle(self, packet: VideoPacket | None, packet_index: int, decoded: PacketResult) -> None:
-        """Note which frames are settled after the output of a packet."""
+        """Update `_settled_before` after the output of a packet."""
         in_codec = self._in_codec
         if packet is None:
             in_codec.clear()
@@ -259,7 +257,7 @@ class DecodeSession:
         return self._is_entry_confirmed
 
     def _unknown_damage(self, bad: int) -> int | None:
-        """Return the frame of reported damage, if its status is not known yet.
+        """Return the frame of reported damage; None if its status is known.
 
         Frames shown before the keyframe of the entry refer to the GOP before: they cannot decode
         cleanly here, and no later frame refers to them.
@@ -273,11 +271,14 @@ class DecodeSession:
         return None if index.frame_status.knows(frame_index) else frame_index
 
     def _is_disposable(self, frame_index: int) -> bool:
-        """Return whether no other frame refers to a frame; False for a packet without a frame."""
+        """Return whether no other frame refers to this one; False for a packet without a frame."""
         return frame_index >= 0 and bool(self._index.is_disposable[frame_index])
 
     def _is_damaged_reference(self, frame_index: int) -> bool:
-        """Return whether a frame is known as damaged, and dropped to protect later frames."""
+        """Return whether a frame is known to be damaged and must not reach the codec.
+
+        Its residue would damage later frames.
+        """
         return (
             frame_index >= 0
             and self._index.frame_status.is_damaged(frame_index)

@@ -12,7 +12,7 @@ from headrace.errors import BackendError, ConfigError
 _FIXES: Final = {
     "leave gpu out": "leave --decode out",
     "leave backend out": "leave --decode out",
-    "; if it is short, give a smaller memory_budget, batch or size; "
+    "; if memory is short, give a smaller memory_budget, batch or size; "
     "or leave keeps_on_device out": "",
 }
 """Advice for library callers -> advice for command lines."""
@@ -20,8 +20,8 @@ _FIXES: Final = {
 
 def to_option_words(message: str) -> str:
     """Return a message with advice for command lines."""
-    for fix, ours in _FIXES.items():
-        message = message.replace(fix, ours)
+    for library_advice, option_advice in _FIXES.items():
+        message = message.replace(library_advice, option_advice)
     return message
 
 
@@ -42,18 +42,17 @@ Backend = Literal["pyav", "torchcodec", "pynvvideocodec"]
 """Decoding backends; the last two are extras, named like their packages."""
 
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
-"""Names of the backends."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfig:
-    """Decoding configuration, the same for everything that opens videos.
+    """Backend, device and destination of decoded frames, for everything that opens videos.
 
     - `DecoderConfig()` decodes on the CPU.
     - `DecoderConfig.on_gpu(0)` decodes on the first GPU; frames are equal bit by bit.
     - `DecoderConfig(device="auto")` sends each job to the CPU or the GPU (`AutoDecoder`).
-    - `DecoderConfig(backend="torchcodec")` gives the same frames within `PixelDifference`.
-    - `DecoderConfig(backend="pynvvideocodec", device="cuda:0")` gives the frames of `on_gpu(0)`,
+    - `DecoderConfig(backend="torchcodec")` returns the same frames within `PixelDifference`.
+    - `DecoderConfig(backend="pynvvideocodec", device="cuda:0")` returns the frames of `on_gpu(0)`,
     decoded by NVIDIA's library.
 
     Raises:
@@ -74,9 +73,11 @@ class DecoderConfig:
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
-            raise BackendError(f"no backend {self.backend!r}; there is {', '.join(BACKENDS)}")
-        is_word = isinstance(self.device, str)
-        if not is_word or not re.fullmatch(r"cpu|auto|cuda:\d+", self.device):
+            raise BackendError(
+                f"backend must be one of {', '.join(BACKENDS)}, got {self.backend!r}"
+            )
+        is_text = isinstance(self.device, str)
+        if not is_text or not re.fullmatch(r"cpu|auto|cuda:\d+", self.device):
             raise ConfigError(
                 f"device must be cpu or cuda:N, as in cuda:0, or auto, got {self.device!r}"
             )
@@ -97,7 +98,7 @@ class DecoderConfig:
 
     @classmethod
     def on_gpu(cls, gpu: int | None) -> "DecoderConfig":
-        """Return decoding on NVIDIA GPU number `gpu`, with frames copied to the CPU; None: the CPU.
+        """Return decoding on NVIDIA GPU `gpu`, with frames copied to the CPU; None: the CPU.
 
         The one place that converts a `gpu=` argument.
         """
@@ -121,7 +122,7 @@ class DecoderConfig:
 
     @classmethod
     def parse(cls, spec: str, *, keeps_on_device: bool = False) -> "DecoderConfig":
-        """Return the configuration of a command-line word: `cpu`, `auto`, `torchcodec:cuda:1`, ...
+        """Return the configuration of a command-line value: `cpu`, `auto`, `torchcodec:cuda:1`, ...
 
         Args:
             spec: A device, or a backend, or both with a colon between. `cuda` is `cuda:0`; a
@@ -132,14 +133,14 @@ class DecoderConfig:
             ConfigError: the device is unknown; BackendError: the backend is unknown.
         """
         if not isinstance(spec, str):
-            raise ConfigError(f"a way to decode is a word, such as 'cuda:0', got {spec!r}")
+            raise ConfigError(f"spec must be a string, such as 'cuda:0', got {spec!r}")
         first, _, rest = spec.partition(":")
         is_device = first in ("cpu", "cuda", "auto")
         backend, device = ("pyav", spec) if is_device else (first, rest or "cpu")
         if backend not in BACKENDS:
             raise BackendError(
-                f"no way to decode {spec!r}; name a device, cpu, cuda:N or auto, or a backend of "
-                f"{', '.join(BACKENDS)}, or both, as in torchcodec:cuda:0"
+                f"unknown device or backend {spec!r}; give a device (cpu, cuda:N or auto), a "
+                f"backend ({', '.join(BACKENDS)}), or both, as in torchcodec:cuda:0"
             )
         device = "cuda:0" if device == "cuda" else device
         return cls(backend=backend, device=device, keeps_on_device=keeps_on_device)
@@ -163,7 +164,7 @@ class DecoderConfig:
 
     @property
     def fix(self) -> str:
-        """The advice in messages that leads back to PyAV on the CPU."""
+        """Advice in messages: how to decode with PyAV on the CPU."""
         return f"leave {'gpu' if self.backend == 'pyav' else 'backend'} out"
 
     @property
@@ -182,14 +183,14 @@ class DecoderConfig:
         return self.keeps_on_device and self.device != "cpu"
 
     def check_comes_down(self) -> None:
-        """Check that frames are copied to the CPU, for code that needs arrays.
+        """Check that frames are arrays on the CPU.
 
         Raises:
             BackendError: they stay on a GPU.
         """
         if self.stays_on_gpu:
             raise BackendError(
-                f"frames cannot stay on {self.device} here, where arrays on the CPU are returned; "
+                f"frames cannot stay on {self.device}: this call returns arrays on the CPU; "
                 "use open_device_decoder, a loader, headrace.open, read_clip or read_frames; "
                 "or leave keeps_on_device out"
             )
@@ -200,13 +201,13 @@ ON_CPU = DecoderConfig()
 
 
 DECODE_OPTION: Final = Option(
-    "What decodes files, and where: the CPU, an NVIDIA GPU, both, or another library.",
+    "Decode on the CPU, an NVIDIA GPU, both, or with another library.",
     metavar="cpu|cuda[:N]|auto|torchcodec[:cuda:N]|pynvvideocodec:cuda[:N]",
     check=DecoderConfig.parse,
     completions={
         "cpu": "PyAV, on the CPU",
         "cuda": "NVDEC, on the first NVIDIA GPU",
-        "auto": "the CPU and the first NVIDIA GPU, each where it is sooner",
+        "auto": "each job on the CPU or the first NVIDIA GPU, where it finishes sooner",
         "torchcodec": "torchcodec, on the CPU",
         "torchcodec:cuda": "torchcodec, on the first NVIDIA GPU",
         "pynvvideocodec:cuda": "PyNvVideoCodec, on the first NVIDIA GPU",

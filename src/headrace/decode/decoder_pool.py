@@ -1,4 +1,4 @@
-"""Decoder pool: an LRU pool of open decoders for repeated reads of videos."""
+"""LRU pool of open decoders, for repeated reads of videos."""
 
 import os
 from collections import OrderedDict
@@ -44,10 +44,10 @@ class DecoderPool:
 
         Args:
             shape: Format of the decoded frames.
-            max_open: Most open files.
+            max_open: Maximum number of open files.
             keeps_codecs: Whether idle decoders keep their codec.
-            decoding: Backend, device, and kind of pixels.
-            spill: Frames on a disk.
+            decoding: Backend and device.
+            spill: Store of decoded frames on disk; None: none.
 
         Raises:
             ConfigError: `max_open` is below 1.
@@ -77,17 +77,16 @@ class DecoderPool:
     ) -> Decoder[Any]:
         """Return the decoder of a video; valid until the next call, which may release its codec.
 
-        Each named `reader` has its own decoder, of the video it read last.
-
         Args:
             index: The video.
-            reader: Name of the reader; None: one decoder per video.
+            reader: Key of a decoder that is replaced when its reader changes the video; None: one
+                decoder per video.
             shape: Format of the decoded frames; None: the pool's.
         """
         self._leave_inherited()
         key, shape = id(index) if reader is None else reader, shape or self._shape
-        known = self._open.get(key)
-        if known is not None and (known.index is not index or known.shape != shape):
+        decoder = self._open.get(key)
+        if decoder is not None and (decoder.index is not index or decoder.shape != shape):
             self._close(key)
         last = next(reversed(self._open), key)
         if last != key and not self._keeps_codecs:

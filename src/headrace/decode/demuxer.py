@@ -16,8 +16,8 @@ from headrace.video.container import open_container
 from headrace.video.packet_table import length_of, signature_of
 from headrace.video.stream_index import StreamIndex
 
-_AIMS = (("gop_pts", 0), ("gop_dts", 0), ("gop_dts", 1), ("gop_dts", 3))
-"""Seek targets in order of preference: (column of times, keyframes before the target). Some
+_SEEK_TARGETS = (("gop_pts", 0), ("gop_dts", 0), ("gop_dts", 1), ("gop_dts", 3))
+"""Seek targets in order of preference: (time column of the index, keyframes before the GOP's). Some
 containers land after the requested time."""
 
 
@@ -37,8 +37,8 @@ class Demuxer:
         self._packets: Iterator[VideoPacket | None] = iter(())
         self._is_sought = False
         self._can_seek = index.is_seekable
-        self._aim = 0
-        """Index in `_AIMS` of the target that found the last packet."""
+        self._last_target = 0
+        """Index in `_SEEK_TARGETS` of the target that found the last packet."""
         self.first: VideoPacket | None = None
         """The first packet of the stream, with its one-time headers."""
         self.next_packet: int | None = None
@@ -132,24 +132,24 @@ class Demuxer:
                 return True
         if not self._can_seek or self._container is None:
             return False
-        for aim in sorted(range(len(_AIMS)), key=lambda aim: aim != self._aim):
-            times, gops_back = _AIMS[aim]
-            target = int(getattr(self._index, times)[max(0, gop - gops_back)])
+        for target in sorted(range(len(_SEEK_TARGETS)), key=lambda k: k != self._last_target):
+            column, gops_back = _SEEK_TARGETS[target]
+            time = int(getattr(self._index, column)[max(0, gop - gops_back)])
             self.next_packet = None
             self._counters.seeks += 1
             try:
-                self._container.seek(target, stream=self._stream, backward=True)
+                self._container.seek(time, stream=self._stream, backward=True)
             except av.error.FFmpegError:
                 continue
             self._packets = packets_of(self._container, self.stream, self._index.source)
             self._is_sought = True
-            if self._find(gop):
-                self._aim = aim
+            if self._find_gop(gop):
+                self._last_target = target
                 return True
         return False
 
-    def _find(self, gop: int) -> bool:
-        """Read on until the GOP's packet is next; False if it was passed or is ambiguous."""
+    def _find_gop(self, gop: int) -> bool:
+        """Read until the GOP's packet is next; return False if it was passed or is ambiguous."""
         index = self._index
         signature = int(index.signature[index.gop_packet[gop]])
         position, dts = int(index.gop_position[gop]), int(index.gop_dts[gop])
@@ -157,9 +157,9 @@ class Demuxer:
         for packet in self._packets:
             if packet is None:
                 return False
-            is_there = position >= 0 and packet.pos == position
-            is_there |= index.info.container == "image2" and packet.pts == index.gop_pts[gop]
-            if signature_of(memoryview(packet)) == signature and (is_unique or is_there):
+            is_at_position = position >= 0 and packet.pos == position
+            is_at_position |= index.info.container == "image2" and packet.pts == index.gop_pts[gop]
+            if signature_of(memoryview(packet)) == signature and (is_unique or is_at_position):
                 self._packets = chain([packet], self._packets)
                 return True
             if position >= 0 and packet.pos is not None and packet.pos > position:

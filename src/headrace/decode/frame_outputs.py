@@ -1,4 +1,4 @@
-"""Memory for decoded pixels: arrays on the CPU, or tensors on the device that decoded them."""
+"""Memory for decoded pixels: arrays on the CPU, or tensors on the decoding device."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def device_memory(shape: tuple[int, ...], device: str) -> torch.Tensor:
         reason = first_line(error)[:200]
         raise BackendError(
             f"PyTorch cannot allocate frames of {list(shape)} on {device}: "
-            f"{reason}; if it is short, give a smaller memory_budget, batch or size; or leave "
+            f"{reason}; if memory is short, give a smaller memory_budget, batch or size; or leave "
             "keeps_on_device out"
         ) from error
 
@@ -53,49 +53,54 @@ Array = NDArray[np.uint8]
 """Pixels on the CPU: uint8."""
 
 Pixels = TypeVar("Pixels", NDArray[np.uint8], "torch.Tensor")
-"""Kind of pixels, one per decoder: arrays, or uint8 tensors on its device."""
+"""Type of a decoder's pixels: arrays, or uint8 tensors on its device."""
 
 
 class StackedOutput(Generic[Pixels]):
-    """An `Out` that stacks frames of one size in one array; the first frame sets the size."""
+    """An `Out` that stacks frames of one size; the first frame sets the size."""
 
-    def __init__(self, count: int, take: Callable[[tuple[int, ...]], Pixels] | None = None) -> None:
-        """Allocate nothing yet; `take` allocates for `count` frames, by default the converter."""
+    def __init__(
+        self, count: int, allocate: Callable[[tuple[int, ...]], Pixels] | None = None
+    ) -> None:
+        """Allocate nothing yet; `allocate` allocates the stack of `count` frames.
+
+        None: the decoder's converter allocates it.
+        """
         self._count = count
-        self._take: Callable[[tuple[int, ...]], Pixels] | None = take
+        self._allocate: Callable[[tuple[int, ...]], Pixels] | None = allocate
         self._frames: Pixels | None = None
         self.misfits: list[int] = []
         """Positions of frames whose size differs from the first frame's."""
         self.first = 0
-        """Position of the next job's first frame; set it to fill a stack with several jobs."""
+        """Position of the next job's first frame; set it to fill one stack by several jobs."""
 
     @property
     def frames(self) -> Pixels:
         """uint8 [count, H, W, 3]; valid once a frame was written."""
-        assert self._frames is not None, "no frame has come"
+        assert self._frames is not None, "no frame was written"
         return self._frames
 
-    def place(
+    def memory_of(
         self,
-        number: int,
+        position: int,
         shape: tuple[int, ...],
         new: Callable[[tuple[int, ...]], Pixels],
     ) -> Pixels:
-        """Return the memory for a frame by its position in the job; `new` allocates the stack."""
+        """Return the memory of a frame by its position in the job; `new` allocates by default."""
         if self._frames is None:
-            self._frames = (self._take or new)((self._count, *shape))
+            self._frames = (self._allocate or new)((self._count, *shape))
         if tuple(self._frames.shape[1:]) != shape:
-            self.misfits.append(self.first + number)
-        place: Pixels = self._frames[self.first + number]
-        return place
+            self.misfits.append(self.first + position)
+        memory: Pixels = self._frames[self.first + position]
+        return memory
 
 
 class FrameWriter(ABC, Generic[Pixels]):
-    """An `Out` that converts each frame itself and decides where to keep it."""
+    """An `Out` that converts each frame itself, into its own memory."""
 
     @abstractmethod
-    def write(self, number: int, frame: VideoFrame) -> Pixels:
-        """Return the pixels of a frame by its position in the job; a frame may repeat.
+    def write(self, position: int, frame: VideoFrame) -> Pixels:
+        """Convert a frame by its position in the job, which may repeat; return its pixels.
 
         Raises:
             DecodeError: the frame cannot be converted to the requested format.

@@ -1,4 +1,4 @@
-"""GOP verification: a reference decode of doubtful GOPs, and the frames shown for damaged ones."""
+"""GOP verification: reference decodes of doubtful GOPs, and of damaged frames as concealed."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from headrace.video.stream_index import StreamIndex, undamaged
 def verify_gop(index: StreamIndex, frame_index: int) -> None:
     """Decode the GOPs around a frame by reference, and store each frame's status in the index.
 
-    The GOPs are those from the nearest guaranteed entry up to the next. If frames are missing there
-    without a report, decoding repeats from the start of the stream.
-    Cost: decodes these GOPs once; the whole stream where only its start is guaranteed.
+    The GOPs run from the nearest guaranteed entry up to the next. If frames are missing there
+    without reported damage, decoding repeats from the start of the stream.
+    Cost: decodes these GOPs once; the whole stream if only its start is guaranteed.
 
     Raises:
         OpenError, ScanError: the file cannot be read any more.
@@ -50,16 +50,16 @@ def verify_gop(index: StreamIndex, frame_index: int) -> None:
 def decode_reference(
     index: StreamIndex, frames: range, wanted: int, counters: DecodeCounters
 ) -> VideoFrame | None:
-    """Return frame `wanted` by a reference decode of `frames`; None where they have a fault.
+    """Return frame `wanted` by a reference decode of `frames`; None if any of them is damaged.
 
     For backends that report no damage.
     Cost: opens the file and decodes the frames; added to `counters`.
 
     Args:
         index: The index of the stream.
-        frames: Frames from the first of a GOP up to its last at most.
-        wanted: One of them.
-        counters: The cost is added here.
+        frames: Frames of one GOP, from its first.
+        wanted: Index of one of them.
+        counters: Counters to add the cost to.
 
     Raises:
         OpenError, ScanError: the file cannot be read any more.
@@ -79,15 +79,13 @@ def decode_reference(
                     image = shown.frame
         except WrongPacketError:
             return None
-    # Frames shown before the keyframe refer to the GOP before, and are not part of this one.
-    faults = [bad for bad in reported if not 0 <= index.frame_index_of(bad) < frames.start]
-    if faults or not decoded.issuperset(frames):
-        return None
-    return image
+    # Frames shown before the keyframe belong to the GOP before, to which they refer.
+    is_damaged = any(not 0 <= index.frame_index_of(packet) < frames.start for packet in reported)
+    return None if is_damaged or not decoded.issuperset(frames) else image
 
 
 def guaranteed_span(index: StreamIndex, gop: int) -> tuple[int, int]:
-    """Return [first, end) of the GOPs between the guaranteed entries around a GOP."""
+    """Return the range [first, end) of GOPs between the guaranteed entries around a GOP."""
     entries = np.flatnonzero(index.gop_random_access == RandomAccess.GUARANTEED.value)
     following = int(np.searchsorted(entries, gop, "right"))
     end = index.num_gops if following == len(entries) else int(entries[following])
@@ -99,8 +97,8 @@ def reference_frames_from(
 ) -> Iterator[tuple[int, VideoFrame]]:
     """Yield (index, frame) of all frames that a reference decode outputs from a GOP to the end.
 
-    If the container returns other packets after the seek, decoding repeats in linear order; frames
-    are yielded once.
+    If the container returns other packets after the seek, decoding repeats in linear order. Each
+    frame is yielded once.
     """
     yielded: set[int] = set()
     is_complete = False
@@ -121,13 +119,12 @@ def reference_frames_from(
 def decode_concealed(
     index: StreamIndex, wanted: Sequence[int], counters: DecodeCounters
 ) -> Iterator[tuple[int, VideoFrame]]:
-    """Yield (index, frame) for `wanted`, ascending: the frame a player shows at that moment.
+    """Yield (index, frame) of `wanted`, ascending: the frame a player shows at that time.
 
-    Where FFmpeg outputs a frame in spite of damage, it is that frame. Otherwise it is the frame
-    shown before, or the first that is output. Nothing is yielded where FFmpeg outputs no frame at
-    all.
-    Decoding starts at the guaranteed entry before that of the first wanted frame, whose frames
-    FFmpeg conceals with, and ends after the last wanted frame.
+    It is the damaged frame if FFmpeg outputs it, else the frame shown before, or the first one that
+    FFmpeg outputs. Nothing is yielded if FFmpeg outputs no frame.
+    Decoding starts one guaranteed entry early, at frames that FFmpeg conceals with, and ends after
+    the last wanted frame.
     Cost: opens the file and decodes these GOPs; added to `counters`.
     """
     begin, _ = guaranteed_span(index, index.gop_of(wanted[0]))

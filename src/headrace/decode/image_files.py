@@ -1,4 +1,4 @@
-"""Image files: PNG, JPEG and WebP, recognised by content, as upright RGB."""
+"""Image files: PNG, JPEG and WebP, recognised by content, read as upright RGB."""
 
 import struct
 import zlib
@@ -21,7 +21,8 @@ _FORMATS: Final = ("PNG", "JPEG", "WEBP")
 _STREAMS: Final = frozenset([".mjpeg", ".mjpg"])
 """Suffixes of videos that are concatenated JPEGs."""
 _MAX_PIXELS: Final = 1 << 26
-"""Largest image in pixels, 8192x8192, 200 MB as RGB; a small file can announce far more."""
+"""Largest image in pixels, 8192x8192, 200 MB as RGB; the header of a small file can claim far
+more."""
 _SWAPPED_ORIENTATIONS: Final = frozenset([5, 6, 7, 8])
 """EXIF orientations that swap height and width."""
 _ORIENTATION: Final = 0x0112
@@ -29,7 +30,7 @@ _PILLOW_ERRORS: Final = (
     *(OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError, OverflowError),
     *(MemoryError, struct.error, zlib.error),
 )
-"""Exceptions that Pillow raises for damaged or other files; MemoryError for a length that lies."""
+"""Exceptions that Pillow raises for damaged or other files; MemoryError for a false length."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,7 @@ def upright_size(path: Path) -> tuple[int, int]:
     """Return (height, width) of an upright image; reads its header.
 
     Raises:
-        OpenError: it cannot be read, is no PNG, JPEG or WebP, is animated, or too large.
+        OpenError: it cannot be read, is not a PNG, JPEG or WebP, is animated, or too large.
     """
     # Pillow warns of large images; `_open_image` refuses them.
     with catch_warnings(action="ignore"), _errors(path, OpenError), _open_image(path) as image:
@@ -121,7 +122,7 @@ def _errors(path: Path, kind: type[MediaError]) -> Iterator[None]:
         if isinstance(error, OSError) and error.strerror:
             raise _refusal(path, f"{error.strerror.lower()}; give the path of an image") from error
         if kind is OpenError:
-            reason = "it is no PNG, JPEG or WebP that can be read; copy or convert it again"
+            reason = "it is not a readable PNG, JPEG or WebP; copy or convert it again"
         else:
             reason = "it is damaged or cut off; copy or convert it again"
         raise kind(f"cannot read the image {path}: {reason}", source=str(path)) from error
@@ -136,10 +137,10 @@ def _refusal(path: Path, reason: str) -> OpenError:
 
 
 def find_images(path: Path) -> list[Path]:
-    """Return the images below a folder, sorted; of an image file, the file itself.
+    """Return the images below a folder, sorted; for an image file, the file itself.
 
-    An image is recognised by its content or its suffix; hidden files are left out. The first bytes
-    of every file are read.
+    An image is recognised by its suffix or its content; hidden files are skipped. Reads the first
+    bytes of every other file.
 
     Raises:
         ConfigError: the folder cannot be read.

@@ -26,12 +26,12 @@ from headrace.video.source import FileStat, Source
 from headrace.video.stream_index import CountBy, StreamIndex
 
 VERSION = 4
-"""Version of the entries, raised when the index of the same file changes; older entries are
+"""Version of the entries; raised when the index of an unchanged file changes. Older entries are
 rebuilt."""
 
 _FRAMES = ("pts", "duration", "packet_index", "is_disposable")
 _GOPS = ("gop_start", "gop_packet", "gop_pts", "gop_dts", "gop_position", "gop_random_access")
-"""Columns of one table each, as every array in an entry adds time to opening it."""
+"""Columns of the frame and the GOP table; one array each, because every array slows opening."""
 _ARRAYS = {
     "signature": "signature",
     "told": "parameter_sets",
@@ -42,7 +42,7 @@ _ARRAYS = {
 _TYPES = {"is_disposable": np.bool_, "gop_random_access": np.uint8}
 """Dtypes that are not int64."""
 _VERDICTS = "verdicts"
-_MOST_PACKETS: Final = 2**32
+_MAX_PACKETS: Final = 2**32
 
 
 @dataclass(kw_only=True)
@@ -72,8 +72,8 @@ class IndexStore:
     def load(self, source: Source) -> StreamIndex:
         """Return the index of `source`, from disk if known, else by a scan.
 
-        If the index cannot be stored (full disk, read-only folder), it is returned anyway; the
-        index of a source without a path is not stored.
+        The index is returned even if it cannot be stored (full disk, read-only folder). A source
+        without a path is scanned each time.
 
         Raises:
             OpenError: it cannot be opened as video.
@@ -118,7 +118,7 @@ class IndexStore:
         return index
 
     def entry(self, source: Source) -> Path:
-        """Return the path of the entry of `source`, whether it exists or not."""
+        """Return the path of the entry of `source`, which need not exist."""
         return self.folder / f"{hashlib.sha256(source.key).hexdigest()[:40]}.npz"
 
 
@@ -133,7 +133,7 @@ def _key(fingerprint: FileStat) -> dict[str, Any]:
 
 
 def _read(path: Path, source: Source, fingerprint: FileStat) -> StreamIndex | None:
-    """Return the stored index, or None if there is none for this version of the file.
+    """Return the stored index; None if the entry is missing or for another version of the file.
 
     Raises:
         CacheError: the entry exists and cannot be read.
@@ -150,17 +150,17 @@ def _read(path: Path, source: Source, fingerprint: FileStat) -> StreamIndex | No
 
 
 def index_of(stored: EntryArrays, header: dict[str, Any], source: Source) -> StreamIndex:
-    """Return the index of arrays from `arrays_of`.
+    """Return the index that `arrays_of` stored.
 
     Args:
-        stored: Its arrays.
-        header: Its parsed header.
+        stored: Arrays of the entry.
+        header: Parsed header of the entry.
         source: The video; the file is not opened.
 
-    Raises one of `UNREADABLE`: they are not those of an index.
+    Raises one of `UNREADABLE`: the entry is invalid.
     """
     facts, key = header["index"], header["key"]
-    [packets] = integers([facts["packets"]], 1, _MOST_PACKETS)
+    [packets] = integers([facts["packets"]], 1, _MAX_PACKETS)
     frames = stored.read("frames", np.int64, len(_FRAMES), -1)
     gops = stored.read("gops", np.int64, len(_GOPS), -1)
     arrays = {
@@ -168,8 +168,8 @@ def index_of(stored: EntryArrays, header: dict[str, Any], source: Source) -> Str
         for names, table in ((_FRAMES, frames), (_GOPS, gops))
         for name, column in zip(names, table, strict=True)
     }
-    is_known = _VERDICTS in stored
-    status = stored.read(_VERDICTS, VERDICT, frames.shape[1]) if is_known else None
+    has_status = _VERDICTS in stored
+    status = stored.read(_VERDICTS, VERDICT, frames.shape[1]) if has_status else None
     index = StreamIndex(
         source=source,
         fingerprint=record(FileStat, {name: key[name] for name in ("size", "mtime_ns")}),
@@ -191,7 +191,7 @@ def index_of(stored: EntryArrays, header: dict[str, Any], source: Source) -> Str
 
 
 def arrays_of(index: StreamIndex, **facts: Any) -> dict[str, NDArray[Any]]:
-    """Return an index as named arrays with a header; `facts` (JSON values) go to the header."""
+    """Return an index as named arrays with a header; `facts` are JSON values for the header."""
     info = index.info
     header = {
         **facts,

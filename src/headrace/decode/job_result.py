@@ -25,9 +25,9 @@ class JobResult:
     concealed: frozenset[int]
     """Indices of damaged frames that were delivered as FFmpeg conceals them."""
     error: MediaError | None
-    """The error of the missing frames; None if all were delivered."""
+    """Error of the missing frames; None if all were delivered."""
     cost: DecodeCounters
-    """What the job cost."""
+    """Decoding cost of the job."""
 
     @property
     def lost(self) -> tuple[int, ...]:
@@ -35,7 +35,7 @@ class JobResult:
         return tuple(index for index in self.wanted if index not in self.decoded)
 
     def check(self) -> None:
-        """Do nothing if all frames were delivered.
+        """Check that all frames were delivered.
 
         Raises:
             MediaError: a frame is missing.
@@ -44,7 +44,7 @@ class JobResult:
             raise self.error
 
     def losses(self) -> list[FrameLoss]:
-        """Return a loss for each missing or concealed frame, in frame order."""
+        """Return the loss of each missing or concealed frame, in frame order."""
         return [
             FrameLoss.at(self.index, frame_index, _CONCEALED, is_concealed=True)
             if frame_index in self.decoded
@@ -62,14 +62,13 @@ def run_job(
 ) -> JobResult:
     """Decode a job into `out`: the frame of `job.wanted[k]` goes to `out[k]`.
 
-    Bad media is part of the result, not an exception. Memory of missing frames holds any content.
+    An error of the media is part of the result. Memory of missing frames is undefined.
 
     Args:
         decoder: Decodes the frames.
         job: Frames to decode.
         out: Their memory.
-        on_frame: Called with the index of each frame when it is final; its memory is not written
-            again.
+        on_frame: Called with the index of each frame once its pixels are final.
 
     Raises:
         BackendError: the device cannot decode the video.
@@ -81,7 +80,7 @@ def run_job(
             decoded.append(index)
             on_frame(index)
     except MediaError as error:
-        # Returned at once: the error refers to this Python frame, and so to `out`.
+        # Not stored in a local: the error refers to this stack frame, and so to `out`.
         return _result(decoder, job, decoded, error, decoder.counters - before)
     return _result(decoder, job, decoded, None, decoder.counters - before)
 

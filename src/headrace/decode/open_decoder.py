@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.cache.spill_store import SpillStore
-from headrace.decode import torchcodec_decoder as torchcodec_file
+from headrace.decode import torchcodec_decoder
 from headrace.decode.capabilities import Capabilities
 from headrace.decode.decoder_config import BACKENDS, Backend, DecoderConfig
 from headrace.decode.frame_outputs import Array
@@ -18,7 +18,6 @@ from headrace.decode.proxy_decoder import ProxyCodecs, ProxyDecoder
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.decode.pyav import PyavDecoder
 from headrace.decode.spilled_decoder import spilled
-from headrace.decode.torchcodec_decoder import TorchcodecDecoder
 from headrace.errors import BackendError
 from headrace.video.frame_format import FrameFormat
 from headrace.video.source import ProxySource, Source
@@ -50,20 +49,18 @@ def capabilities_of(decoding: DecoderConfig) -> Capabilities:
         BackendError: the backend is not installed, or not usable here.
     """
     if decoding.backend == "torchcodec":
-        torchcodec_file.check_installed()
-        return torchcodec_file.CAPABILITIES
+        torchcodec_decoder.check_installed()
+        return torchcodec_decoder.CAPABILITIES
     return gpu_decoding.capabilities_of(decoding)
 
 
 def usable_backends() -> dict[Backend, str | None]:
-    """Return each backend -> why it cannot be used here, None if it can. Imports them."""
+    """Return backend -> reason it cannot be used here, or None. Imports the backends."""
     reasons: dict[Backend, str | None] = {}
     for backend in BACKENDS:
+        device = "cuda:0" if backend == "pynvvideocodec" else "cpu"
         try:
-            is_for_gpus = backend == "pynvvideocodec"
-            capabilities_of(
-                DecoderConfig(backend=backend, device="cuda:0" if is_for_gpus else "cpu")
-            )
+            capabilities_of(DecoderConfig(backend=backend, device=device))
             reasons[backend] = None
         except BackendError as error:
             reasons[backend] = str(error)
@@ -88,14 +85,14 @@ def open_decoder(
         source: The video, or its index.
         shape: Format of the decoded frames; None keeps size and aspect.
         decoding: Backend and device; None: PyAV, on the CPU.
-        gpu: Index of the NVIDIA GPU, short for `DecoderConfig.on_gpu(gpu)`.
+        gpu: Index of the NVIDIA GPU: the same as `decoding=DecoderConfig.on_gpu(gpu)`.
         index_store: Store of the index; None: the user's cache folder.
         codecs: Codec pool of this thread's proxy decoders; None: a new pool.
         scheduler: Scheduler that all `auto` decoders of one reader share; None: a new one, which
             chooses a device once.
 
     Raises:
-        BackendError: the configuration cannot decode the video, or the backend is not installed; or
+        BackendError: the configuration cannot decode the video, the backend is not installed, or
             frames would stay on a GPU.
         ConfigError: both `decoding` and `gpu` are given, or an argument has the wrong type.
         OpenError: it cannot be opened as video.
@@ -131,8 +128,8 @@ def open_device_decoder(
         scheduler: As in `open_decoder`.
 
     Raises:
-        BackendError: the configuration cannot decode the video into this format; or frames would be
-            copied to the CPU, which `open_decoder` does.
+        BackendError: the configuration cannot decode the video into this format, or copies frames
+            to the CPU, as `open_decoder` does.
         OpenError: it cannot be opened as video.
         ScanError: no frame can be found in it.
     """
@@ -141,7 +138,7 @@ def open_device_decoder(
     )
     if not decoding.keeps_on_device:
         raise BackendError(
-            f"open_device_decoder keeps frames on {decoding.device}: give keeps_on_device=True, "
+            f"open_device_decoder keeps frames on {decoding.device}; give keeps_on_device=True, "
             "or use open_decoder"
         )
     shape = FrameFormat.resolve(shape)
@@ -160,8 +157,8 @@ def open_any_decoder(
 ) -> Decoder[Any]:
     """Return a decoder of arrays, or of tensors with `decoding.keeps_on_device`.
 
-    Arguments and errors are those of `open_decoder` and `open_device_decoder`; arrays are read
-    from `spill`, and stored there.
+    Arguments and errors: see `open_decoder` and `open_device_decoder`. Arrays are read from
+    `spill`, and stored there.
     """
     shape = FrameFormat.resolve(shape)
     if decoding.keeps_on_device:
@@ -174,7 +171,7 @@ def open_any_decoder(
         if isinstance(index, ProxyIndex):
             return ProxyDecoder(index, shape, codecs)
         if config.backend == "torchcodec":
-            return TorchcodecDecoder(index, shape, config)
+            return torchcodec_decoder.TorchcodecDecoder(index, shape, config)
         if kept_on is None:
             return PyavDecoder(index, shape, config)
         converter = gpu_decoding.tensor_converter(index, shape, kept_on)
@@ -191,9 +188,7 @@ def open_any_decoder(
 def check_can_decode(
     indexes: Iterable[StreamIndex], shape: FrameFormat | None, decoding: DecoderConfig
 ) -> None:
-    """Do nothing if all videos can be decoded with this configuration and format.
-
-    Opens and decodes nothing, so that errors come before any work.
+    """Check that all videos can be decoded with this configuration and format; opens nothing.
 
     Raises:
         BackendError: a video cannot be decoded; the message names it and the fix.

@@ -1,8 +1,8 @@
 """Parallel scan of many videos in worker processes.
 
-Python parses packets under the interpreter's lock, so threads do not scale on many cores. Two
-threads do help (`benchmarks/bench_cores.py`), and a process takes 0.4 s to start; so processes
-start only if many videos remain.
+Python parses packets under the interpreter's lock, so two threads help
+(`benchmarks/bench_cores.py`), and more do not. A process takes 0.4 s to start, so processes start
+only if many videos remain.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -28,15 +28,17 @@ OnScanned = Callable[[str, int, int], None]
 """Called with a name, the number of scanned videos, and the total."""
 
 _BAD: Final = "bad"
+"""Message of a video without an index."""
 _UNSTORED: Final = "unkept"
+"""Message of an index that was not stored."""
 
 
-class _EnoughError(Exception):
-    """Scanning ahead has no further use."""
+class _StopScanError(Exception):
+    """Further scanning ahead is useless."""
 
 
 def scan_videos(argument: Json, send: Callable[[Json], None]) -> Json:
-    """Scan videos into the index store until none is left: a `ChildFunction`."""
+    """Scan videos into the index store until all are claimed: a `ChildFunction`."""
     assert isinstance(argument, dict)
     store = IndexStore(Path(str(argument["store"])))
     for reporter in iter_chunks(argument, send):
@@ -71,7 +73,7 @@ def scan_in_workers(
     function: ChildFunction = scan_videos,
     clock: Clock = SYSTEM_CLOCK,
 ) -> dict[Source, StreamIndex | MediaError]:
-    """Scan videos into the store in workers; return the error of each that ended two of them.
+    """Scan videos into the store in workers; return the errors of videos that killed two workers.
 
     Stops early if the store cannot be written, or at the first error with `raises`.
 
@@ -84,7 +86,7 @@ def scan_in_workers(
         verify: Whether to scan by decoding everything, as `IndexStore.verify`.
         on_scanned: Called for each scanned video.
         function: The function of each worker.
-        clock: Measures.
+        clock: Clock of the time limits.
 
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed.
@@ -94,7 +96,7 @@ def scan_in_workers(
 
     def on_message(worker: str, chunk: str, message: Json) -> None:
         if message == _UNSTORED or raises:
-            raise _EnoughError
+            raise _StopScanError
 
     payloads: dict[str, Json] = {name: _task_of(source) for name, source in named.items()}
     with TemporaryDirectory(prefix="headrace-") as claims:
@@ -113,7 +115,7 @@ def scan_in_workers(
                 on_done=lambda name: on_scanned(named[name].path.name, next(count), len(named)),
                 clock=clock,
             )
-        except _EnoughError:
+        except _StopScanError:
             return {}
     if outcome.is_interrupted:
         raise KeyboardInterrupt
@@ -139,12 +141,12 @@ OpenIndex = Callable[[Source], StreamIndex]
 """Returns the index of a source, or raises its error."""
 
 _START_SECONDS: Final = 0.4
-"""Measured seconds until a process can scan; scanning runs here that long before any starts."""
-MOST_WORKERS: Final = 16
-"""Most worker processes. A core scans some 0.7 GB/s, and few disks supply 16 cores; a process takes
-some 80 MB."""
+"""Measured start-up time of a process. This process scans for as long before any other starts."""
+MAX_WORKERS: Final = 16
+"""Maximum number of worker processes. A core scans some 0.7 GB/s, and few disks supply 16
+cores; a process takes some 80 MB."""
 _SCAN_SECONDS: Final = 86_400.0
-"""Time limit of one scan in seconds, a day: a huge file on a slow network is valid."""
+"""Time limit of one scan, a day: a huge file on a slow network must pass."""
 
 
 def scan_ahead(
@@ -165,36 +167,38 @@ def scan_ahead(
         open_one = scan_ahead(sources, store, raises=True)
         indexes = [open_one(source) for source in sources]
 
-    The function raises as `IndexStore.load` does, and OpenError for a video that ended two
-    processes; so order and first error are the same as if each video were opened in turn. Takes 0.5
-    ms for a known video. Scans in this process until workers pay.
+    The function raises as `IndexStore.load` does, and OpenError for a video that killed two
+    workers. Order and first error are the same as if each video were opened in turn. A known video
+    takes 0.5 ms. Scans in this process until workers are worth their start-up.
 
     Args:
         sources: The videos; only plain files are scanned ahead.
         store: The index store.
-        raises: Whether the first error ends the work; nothing is scanned after it.
+        raises: Whether to stop scanning at the first error.
         verify: Whether to scan all again by decoding everything, as `IndexStore.verify`.
         holds: Whether to keep indexes in memory; else they are read again when opened.
-        rank: This process among those that open the same videos now. Each starts at another video,
-            and reuses the others' scans where they share a store.
+        rank: Rank of this process among the processes that open the same videos now. Each starts
+            at another video, and reuses the others' scans if they share a store.
         ranks: Number of these processes, which share the cores.
         on_scanned: Called for each video that is looked up or scanned.
         function: The function of each worker.
-        clock: Measures.
+        clock: Clock that measures the scans.
 
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed.
     """
     # Other kinds of source may have state that a worker does not receive.
-    asked = [source for source in dict.fromkeys(sources) if type(source) is Source]
-    results = _ScanResults(store, holds, len(asked), on_scanned)
-    left = asked if verify else _unknown(asked, store, results, raises=raises)
-    start = len(left) * rank // ranks
+    plain = [source for source in dict.fromkeys(sources) if type(source) is Source]
+    results = _ScanResults(store, holds, len(plain), on_scanned)
+    unknown = plain if verify else _unknown(plain, store, results, raises=raises)
+    start = len(unknown) * rank // ranks
     scan = store.verify if verify else store.load if ranks > 1 else store.scan
-    rest, workers = _scan_here(left[start:] + left[:start], scan, results, ranks, raises, clock)
+    rest, workers = _scan_here(
+        unknown[start:] + unknown[:start], scan, results, ranks, raises, clock
+    )
     if not workers:
         return results.open
-    with suppress(StageError, BackendError):  # then each is scanned when it is opened
+    with suppress(StageError, BackendError):  # then videos are scanned when opened
         results.by_source |= scan_in_workers(
             rest,
             store,
@@ -202,34 +206,34 @@ def scan_ahead(
             stall_seconds=_SCAN_SECONDS,
             raises=raises,
             verify=verify,
-            on_scanned=lambda name, *_: results.show(name),
+            on_scanned=lambda name, *_: results.count(name),
             function=function,
             clock=clock,
         )
     return results.open
 
 
-def workers_that_pay(
-    wall_ns: int, processor_ns: int, done: int, left: int, cores: int, most: int = MOST_WORKERS
+def useful_workers(
+    wall_ns: int, processor_ns: int, done: int, left: int, cores: int, limit: int = MAX_WORKERS
 ) -> int:
     """Return how many processes should scan the rest; 1: continue in this process.
 
     Args:
-        wall_ns: Time spent scanning here.
-        processor_ns: Processor time of it; where scans wait for a disk, more run at a time.
-        done: Videos scanned here.
-        left: Videos to scan.
+        wall_ns: Wall time of the scans so far.
+        processor_ns: Processor time of them; if scans wait for a disk, more run at a time.
+        done: Number of scanned videos.
+        left: Number of videos to scan.
         cores: Usable cores.
-        most: Most processes.
+        limit: Maximum number of processes.
     """
     seconds = wall_ns / 1e9
     if not done or seconds < _START_SECONDS:
         return 1
-    to_come = seconds / done * left
-    if to_come < 2 * _START_SECONDS:
+    remaining_seconds = seconds / done * left
+    if remaining_seconds < 2 * _START_SECONDS:
         return 1
     at_once = int(cores * max(1.0, wall_ns / max(1, processor_ns)))
-    return min(most, at_once, left, ceil(to_come / _START_SECONDS))
+    return min(limit, at_once, left, ceil(remaining_seconds / _START_SECONDS))
 
 
 class _ScanResults:
@@ -241,28 +245,28 @@ class _ScanResults:
         self._done, self._of, self._on_scanned = 0, of, on_scanned
 
     def open(self, source: Source) -> StreamIndex:
-        """Return the index of a source, found or read now; or raise its error."""
+        """Return the index of a source, scanned ahead or read now; or raise its error."""
         known = self.by_source.get(source) if type(source) is Source else None
         if isinstance(known, MediaError):
             raise known
         return open_index(source, self._store) if known is None else known
 
-    def show(self, name: str) -> None:
-        """Count a video that is done."""
+    def count(self, name: str) -> None:
+        """Count a finished video."""
         self._done += 1
         self._on_scanned(name, self._done, self._of)
 
-    def add(self, source: Source, found: StreamIndex | MediaError) -> None:
+    def add(self, source: Source, result: StreamIndex | MediaError) -> None:
         """Keep an error, and an index unless it can be read again from the store."""
-        if self._holds or isinstance(found, MediaError) or not is_stored(found):
-            self.by_source[source] = found
-        self.show(source.path.name)
+        if self._holds or isinstance(result, MediaError) or not is_stored(result):
+            self.by_source[source] = result
+        self.count(source.path.name)
 
 
 def _unknown(
     sources: Sequence[Source], store: IndexStore, results: _ScanResults, *, raises: bool
 ) -> list[Source]:
-    """Return the sources that the store does not know; add the others to `results`."""
+    """Return the sources without a stored index; add the others to `results`."""
     unknown = []
     for source in sources:
         try:
@@ -287,17 +291,17 @@ def _scan_here(
     raises: bool,
     clock: Clock,
 ) -> tuple[Sequence[Source], int]:
-    """Scan into `results` until all is done, the first error occurs, or workers pay.
+    """Scan into `results` until all is done, the first error occurs, or workers are useful.
 
     Returns the rest, and the number of processes that should scan it.
     """
-    cores, most = (max(1, count // ranks) for count in (len(available_cores()), MOST_WORKERS))
+    cores, limit = (max(1, count // ranks) for count in (len(available_cores()), MAX_WORKERS))
     start_ns, start_processor_ns = clock.now_ns(), processor_ns()
-    for number, source in enumerate(sources):
+    for done, source in enumerate(sources):
         spent = clock.now_ns() - start_ns, processor_ns() - start_processor_ns
-        workers = workers_that_pay(*spent, number, len(sources) - number, cores, most)
+        workers = useful_workers(*spent, done, len(sources) - done, cores, limit)
         if workers > 1:
-            return sources[number:], workers
+            return sources[done:], workers
         try:
             results.add(source, scan(source))
         except MediaError as error:

@@ -1,4 +1,4 @@
-"""Decoder protocol: the jobs that backends run, and what they cost."""
+"""Decoder protocol: the jobs of a decoder, and their cost."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 OnError = Literal["raise", "skip", "conceal"]
-"""Policy for bad media: `raise` ends the work; `skip` leaves it out, counted and listed; `conceal`
-delivers a damaged frame as FFmpeg conceals it, marked in the result. `skip` and `conceal` leave
-out a file that cannot be opened."""
+"""Policy for bad media: `raise` ends the work; `skip` skips, counts and lists it; `conceal`
+delivers a damaged frame as FFmpeg conceals it, marked in the result. `skip` and `conceal` skip a
+file that cannot be opened."""
 
 
 def check_on_error(on_error: str, choices: Sequence[str] = get_args(OnError)) -> None:
-    """Do nothing if `on_error` is one of the offered policies.
+    """Check that `on_error` is one of the offered policies.
 
     Raises:
         ConfigError: it is not.
@@ -43,7 +43,7 @@ class DecodeJob:
     """The first wanted frame of the later job, if known: disposable frames before it are not
     decoded."""
     conceals: bool = False
-    """Whether damaged frames are delivered too, as FFmpeg conceals them, after the others."""
+    """Whether damaged frames are delivered after the others, as FFmpeg conceals them."""
 
     def __post_init__(self) -> None:
         if not self.wanted or any(b <= a for a, b in pairwise(self.wanted)):
@@ -64,7 +64,7 @@ class DecodeCounters:
     frames_decoded: int = 0
     """Frames output by the codec; divided by frames delivered it is the decode amplification."""
     frames_delivered: int = 0
-    """Frames delivered; near `frames_decoded` means little wasted decoding."""
+    """Frames delivered; near `frames_decoded`, little decoding is wasted."""
     seeks: int = 0
     """Seeks inside a file."""
     opens: int = 0

@@ -1,4 +1,4 @@
-"""Proxies: small copies of videos that `headrace proxy` made, looked up by the originals."""
+"""Proxies: small copies of videos by `headrace proxy`, looked up by their originals."""
 
 import json
 import os
@@ -35,7 +35,7 @@ class ProxyRow:
     """One video and its proxy."""
 
     path: str
-    """Path of the original, from the root on."""
+    """Absolute path of the original."""
     name: str
     """File name of the proxy, without `.mp4` and `.npz`."""
     stream: Stream | None
@@ -60,9 +60,10 @@ class ProxyRow:
     """Frames from one keyframe of the proxy to the next."""
     codec: str
     psnr: Mapping[str, float]
-    """PSNR of luma in decibel: `mean` and `worst` frame; 100 stands for equal frames."""
+    """PSNR of luma in decibels: `mean` and `worst` frame; 100 for equal frames."""
     ssim: Mapping[str, float]
-    """SSIM likewise, up to 1; empty where the proxy is smaller than SSIM's windows."""
+    """SSIM of luma, `mean` and `worst`, up to 1; empty if the proxy is smaller than SSIM's
+    windows."""
     lost: tuple[int, ...]
     """Indices of damaged frames that FFmpeg concealed."""
     seconds: float
@@ -73,13 +74,13 @@ class ProxyRow:
         """Return the row of a dictionary from `asdict`.
 
         Raises:
-            TypeError, ValueError, KeyError: it is no such dictionary.
+            TypeError, ValueError, KeyError: the dictionary is not a row.
         """
         row = cls(**{**plain, "lost": tuple(map(int, plain["lost"]))})
-        if not all(isinstance(each, str) for each in (row.path, row.name, row.proxy, row.content)):
-            raise TypeError("a path or name of it is no text")
+        if not all(isinstance(text, str) for text in (row.path, row.name, row.proxy, row.content)):
+            raise TypeError("path, name, proxy and content must be strings")
         if not isinstance(row.fingerprint, dict):
-            raise TypeError("it does not say which file the original was")
+            raise TypeError("fingerprint must be an object")
         return row
 
 
@@ -102,25 +103,25 @@ def read_rows(folder: Path) -> Iterator[ProxyRow]:
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
-        what = "give the folder that headrace proxy -o wrote"
+        fix = "give the folder that headrace proxy -o wrote"
         if (folder / OUTPUT_HOME).is_dir():
-            what = "its proxies are not all made: give the same headrace proxy -o command again"
-        raise ConfigError(f"cannot read {path}: {reason_of(error)}; {what}") from error
+            fix = "some proxies are missing: run the same headrace proxy -o command again"
+        raise ConfigError(f"cannot read {path}: {reason_of(error)}; {fix}") from error
     for number, line in enumerate(lines, 1):
         try:
             yield ProxyRow.parse(json.loads(line))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ConfigError(
-                f"line {number} of {path} is none that headrace proxy -o writes; {AGAIN}"
+                f"line {number} of {path} was not written by headrace proxy -o; {AGAIN}"
             ) from error
 
 
-_NAMED = 3
-"""Most videos without a proxy that a message names."""
+_MAX_NAMED = 3
+"""Maximum number of videos without a proxy that a message names."""
 
 
 class Proxies:
-    """A folder from `headrace proxy VIDEOS -o FOLDER`; loaders take its sources.
+    """A folder from `headrace proxy VIDEOS -o FOLDER`; loaders accept its sources.
 
         proxies = headrace.Proxies("proxies")
         FrameLoader(proxies.all(videos), size=(256, 256))
@@ -136,9 +137,7 @@ class Proxies:
             ConfigError: the folder has no list.
         """
         if not isinstance(folder, str | os.PathLike):
-            raise ConfigError(
-                f"a folder of proxies is named by its path, got {type(folder).__name__}"
-            )
+            raise ConfigError(f"the folder of proxies must be a path, got {type(folder).__name__}")
         refuse_address(folder)
         self.folder = Path(folder)
         """The folder."""
@@ -159,15 +158,14 @@ class Proxies:
 
     @property
     def videos(self) -> list[ProxySource]:
-        """All proxies, in the order of the originals; opens no original."""
+        """All proxies, in the order of the list; opens no original."""
         return [self._source(Path(row.path), row) for row in self._rows]
 
     def of(self, video: Source | str | os.PathLike[str]) -> ProxySource:
-        """Return the proxy of a video, which keeps the video's path.
+        """Return the proxy of a video, with the video's path.
 
-        It is found by the original's absolute path, or by the shortest unique end of the path. An
-        original that exists must still match the proxy, by size and modification time, or by
-        content.
+        The video is looked up by its absolute path, or by the shortest unique end of the path. If
+        it exists, it must still be the original, by size and modification time or by content.
 
         Raises:
             ConfigError: it has no proxy here.
@@ -182,23 +180,21 @@ class Proxies:
             ConfigError: some have no proxy here; the message has their number and the first names.
             OpenError: an original has changed since.
         """
-        check_is_list(videos, "of(video) gives the proxy of one")
-        given = [Source.of(video) for video in videos]
-        rows = [self._row(source) for source in given]
-        without = [str(source) for source, row in zip(given, rows, strict=True) if row is None]
-        if without:
-            more = ", ..." if len(without) > _NAMED else ""
+        check_is_list(videos, "for one video use of(video)")
+        sources = [Source.of(video) for video in videos]
+        rows = [(source, row) for source in sources if (row := self._row(source)) is not None]
+        if len(rows) < len(sources):
+            known = {source for source, _ in rows}
+            missing = [str(source) for source in sources if source not in known]
+            more = ", ..." if len(missing) > _MAX_NAMED else ""
             raise ConfigError(
-                f"{len(without)} of {len(given)} videos have no proxy in {self.folder}, which has "
-                f"those of {len(self)}: {', '.join(without[:_NAMED])}{more}; make "
-                "them in another folder: headrace proxy VIDEOS -o OTHER, and join what both give"
+                f"{len(missing)} of {len(sources)} videos have no proxy in {self.folder}, which "
+                f"has {len(self)} proxies: {', '.join(missing[:_MAX_NAMED])}{more}; make the "
+                "missing ones in another folder: headrace proxy VIDEOS -o OTHER"
             )
-        found = []
-        for source, row in zip(given, rows, strict=True):
-            assert row is not None
+        for source, row in rows:
             _check_unchanged(source, row)
-            found.append(self._source(source.path, row))
-        return found
+        return [self._source(source.path, row) for source, row in rows]
 
     def _source(self, path: Path, row: ProxyRow) -> ProxySource:
         proxy = self.folder / row.proxy
@@ -225,18 +221,18 @@ class Proxies:
 
     @cached_property
     def _by_name(self) -> dict[str, list[ProxyRow]]:
-        found: defaultdict[str, list[ProxyRow]] = defaultdict(list)
+        rows: defaultdict[str, list[ProxyRow]] = defaultdict(list)
         for row in self._rows:
-            found[PurePath(row.path).name].append(row)
-        return found
+            rows[PurePath(row.path).name].append(row)
+        return rows
 
 
 def _check(row: ProxyRow, folder: Path) -> None:
-    """Refuse a row with a path outside its folder, or without sizes: ConfigError."""
+    """Raise ConfigError for a row with a path outside its folder, or without sizes."""
     sizes = (row.bytes, row.fingerprint.get("size"), row.fingerprint.get("mtime_ns"))
-    if not is_inside(row.proxy) or not all(isinstance(each, int) for each in sizes):
+    if not is_inside(row.proxy) or not all(isinstance(size, int) for size in sizes):
         raise ConfigError(
-            f"the list in {folder} says what cannot be of {row.name}: proxy {row.proxy!r}, "
+            f"the list in {folder} has an invalid row for {row.name}: proxy {row.proxy!r}, "
             f"{row.bytes} bytes, original {dict(row.fingerprint)}; make the proxies again"
         )
 
@@ -246,21 +242,21 @@ def _fingerprint(row: ProxyRow) -> FileStat:
 
 
 def _check_unchanged(source: Source, row: ProxyRow) -> None:
-    """Refuse a proxy whose original exists and has changed: OpenError."""
+    """Raise OpenError if the original exists and has changed."""
     if not source.path.exists():
         return
     original = Source(source.path, source.stream)
     if original.fingerprint() == _fingerprint(row) or original.content_id() == row.content:
         return
     raise OpenError(
-        f"{source} is not the video that its proxy {row.proxy} was made of, {row.path}: it has "
-        "changed since, or is another of the same name; make its proxy in another folder: headrace "
+        f"the proxy {row.proxy} of {source} was made from another version of the video, or from "
+        f"another video of that name ({row.path}); make a new proxy in another folder: headrace "
         f"proxy {source.path} -o OTHER",
         source=str(source),
     )
 
 
-def _common_parts(one: PurePath, other: PurePath) -> int:
-    """Return how many parts two paths share, counted from their ends."""
-    pairs = zip(reversed(one.parts), reversed(other.parts), strict=False)
+def _common_parts(path: PurePath, other: PurePath) -> int:
+    """Return the number of parts that two paths share, counted from their ends."""
+    pairs = zip(reversed(path.parts), reversed(other.parts), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

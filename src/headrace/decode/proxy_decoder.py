@@ -28,9 +28,9 @@ from headrace.video.frame_format import FrameFormat, Orientation
 from headrace.video.source import AGAIN
 
 _DECODERS: Final = {"av1": "libdav1d"}
-"""Codec -> FFmpeg decoder, where the decoder of the codec's name needs hardware."""
+"""Codec -> FFmpeg decoder, if the decoder of the codec's name needs hardware."""
 _MAX_CODECS: Final = 8
-"""Most codecs kept; a set of proxies has one per size and color."""
+"""Maximum number of codecs in a pool; a set of proxies needs one per size and color."""
 
 
 @dataclass(eq=False)
@@ -39,8 +39,8 @@ class ProxyCodec:
 
     codec: FfmpegCodec
     converter: ArrayConverter
-    at: tuple[object, int] | None = None
-    """The decoder that used it last, and the frame whose packet is next; None: flush first."""
+    position: tuple[object, int] | None = None
+    """The decoder that used it last, and the frame of its next packet; None: flush first."""
 
 
 class ProxyCodecs:
@@ -59,7 +59,9 @@ class ProxyCodecs:
         codec = self._codecs_by_key.get(key)
         if codec is None:
             converter = ArrayConverter(shape, Orientation(), "")
-            codec = self._codecs_by_key[key] = ProxyCodec(FfmpegCodec(_new(table)), converter)
+            codec = self._codecs_by_key[key] = ProxyCodec(
+                FfmpegCodec(_new_context(table)), converter
+            )
             while len(self._codecs_by_key) > _MAX_CODECS:
                 self._codecs_by_key.popitem(last=False)
         self._codecs_by_key.move_to_end(key)
@@ -70,7 +72,7 @@ class ProxyCodecs:
         self._codecs_by_key.clear()
 
 
-def _new(table: ProxyPackets) -> VideoCodecContext:
+def _new_context(table: ProxyPackets) -> VideoCodecContext:
     context = av.CodecContext.create(_DECODERS.get(table.codec, table.codec), "r")
     assert isinstance(context, VideoCodecContext)
     if table.extradata:
@@ -126,15 +128,15 @@ class ProxyDecoder(StreamDecoder[Array]):
         wanted = [frame for frame in job.wanted if job.conceals or frame not in self.index.lost]
         late: list[tuple[int, Array]] = []
         with self._open(job.wanted[0]) as file:
-            for number, frame in self._decode_wanted(file, self._codec, wanted, lost):
-                frame.pts = int(self.index.pts[number])
-                if (pixels := conversion.pixels(number, frame)) is None:
+            for frame_index, frame in self._decode_wanted(file, self._codec, wanted, lost):
+                frame.pts = int(self.index.pts[frame_index])
+                if (pixels := conversion.pixels(frame_index, frame)) is None:
                     continue
-                if number in self.index.lost:
-                    self._concealed.add(number)
-                    late.append((number, pixels))
+                if frame_index in self.index.lost:
+                    self._concealed.add(frame_index)
+                    late.append((frame_index, pixels))
                 else:
-                    yield number, pixels
+                    yield frame_index, pixels
         yield from late
 
     def _error_of(self, job: DecodeJob, missing: Sequence[int]) -> DecodeError:
@@ -151,34 +153,35 @@ class ProxyDecoder(StreamDecoder[Array]):
         gops = keyframes[np.searchsorted(keyframes, wanted, "right") - 1].tolist()
         for gop, positions in groupby(range(len(wanted)), gops.__getitem__):
             due = [wanted[position] for position in positions]
-            for number, frame in self._decode_gop(file, codec, gop, due[-1]):
-                while due and due[0] < number:
+            for frame_index, frame in self._decode_gop(file, codec, gop, due[-1]):
+                while due and due[0] < frame_index:
                     damaged.append(due.pop(0))
-                if due and due[0] == number:
+                if due and due[0] == frame_index:
                     yield due.pop(0), frame
             damaged.extend(due)
 
     def _decode_gop(
         self, file: BinaryIO, codec: ProxyCodec, gop: int, last: int
     ) -> Iterator[tuple[int, VideoFrame]]:
-        """Yield the undamaged frames of a GOP up to `last`, from the current position."""
+        """Yield the frames of a GOP from the current position to `last`, or to the first damage."""
         begin = gop
-        if codec.at is not None and codec.at[0] is self and gop < codec.at[1] <= last:
-            begin = codec.at[1]
-        elif codec.at is None or codec.at[0] is not self or codec.at[1] != gop:
+        owner, following = codec.position or (None, -1)
+        if owner is self and gop < following <= last:
+            begin = following
+        elif owner is not self or following != gop:
             codec.codec.context.flush_buffers()
             self.counters.seeks += 1
-        codec.at = None
+        codec.position = None
         decoded = begin - 1
-        for number, packet in chain(self._packets(file, begin, last), [(last, None)]):
+        for packet_index, packet in chain(self._packets(file, begin, last), [(last, None)]):
             if packet is None and decoded == last:
-                codec.at = (self, last + 1)
+                codec.position = self, last + 1
                 return
-            for shown in codec.codec.decode(number, packet).shown:
+            for shown in codec.codec.decode(packet_index, packet).shown:
                 self.counters.frames_decoded += 1
                 frame = shown.frame
-                is_whole = (frame.height, frame.width) == self.index.table.size
-                if shown.packet_index != decoded + 1 or frame.is_corrupt or not is_whole:
+                has_size = (frame.height, frame.width) == self.index.table.size
+                if shown.packet_index != decoded + 1 or frame.is_corrupt or not has_size:
                     return
                 decoded = shown.packet_index
                 yield decoded, frame
@@ -186,16 +189,16 @@ class ProxyDecoder(StreamDecoder[Array]):
     def _packets(self, file: BinaryIO, first: int, last: int) -> Iterator[tuple[int, VideoPacket]]:
         """Yield (frame index, packet) of [first, last], up to the first changed packet."""
         table, counters = self.index.table, self.counters
-        part = slice(first, last + 1)
-        offsets, sizes = table.offsets[part], table.sizes[part]
+        span = slice(first, last + 1)
+        offsets, sizes = table.offsets[span], table.sizes[span]
         begin, stop = int(offsets[0]), int(offsets[-1] + sizes[-1])
         is_contiguous = bool((offsets[1:] == offsets[:-1] + sizes[:-1]).all())
         file.seek(begin)
-        read = file.read(stop - begin) if is_contiguous else b""
-        rows = zip(offsets.tolist(), sizes.tolist(), table.checksums[part].tolist(), strict=True)
-        for number, (offset, size, checksum) in enumerate(rows, first):
+        block = file.read(stop - begin) if is_contiguous else b""
+        rows = zip(offsets.tolist(), sizes.tolist(), table.checksums[span].tolist(), strict=True)
+        for frame_index, (offset, size, checksum) in enumerate(rows, first):
             if is_contiguous:
-                data = read[offset - begin : offset - begin + size]
+                data = block[offset - begin : offset - begin + size]
             else:
                 file.seek(offset)
                 data = file.read(size)
@@ -203,21 +206,21 @@ class ProxyDecoder(StreamDecoder[Array]):
                 return
             counters.packets_read += 1
             counters.bytes_read += size
-            yield number, cast(VideoPacket, Packet(data))
+            yield frame_index, cast(VideoPacket, Packet(data))
 
     def _open(self, wanted: int) -> BinaryIO:
         """Open the proxy for a job.
 
         Raises:
-            OpenError: it is gone, or has changed.
+            OpenError: it is missing, or has changed.
         """
         index = self.index
         source, path = index.proxy, index.proxy.proxy
-        what = f"frame {wanted} of {source} was requested (at {index.seconds(wanted):.3f} s)"
+        request = f"frame {wanted} of {source} was requested (at {index.seconds(wanted):.3f} s)"
         pts = int(index.pts[wanted])
         with file_errors(
             f"cannot open the proxy {path}",
-            f"{what}; {AGAIN}",
+            f"{request}; {AGAIN}",
             kind=partial(OpenError, source=str(source), pts=pts),
         ):
             file = path.open("rb", buffering=0)
@@ -226,8 +229,8 @@ class ProxyDecoder(StreamDecoder[Array]):
         if size != source.proxy_bytes:
             file.close()
             raise OpenError(
-                f"the proxy {path} is not the one that was made: it had {source.proxy_bytes} "
-                f"bytes, now {size}; {what}; {AGAIN}",
+                f"the proxy {path} has changed since it was made: it had {source.proxy_bytes} "
+                f"bytes, now {size}; {request}; {AGAIN}",
                 source=str(source),
                 pts=pts,
             )

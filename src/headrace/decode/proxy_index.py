@@ -1,4 +1,4 @@
-"""Proxy index: the original's frames and times with the proxy's packets."""
+"""Proxy index: frames and times of the original, packets of the proxy."""
 
 import io
 import zipfile
@@ -21,7 +21,7 @@ from headrace.video.source import AGAIN, ProxySource, Source
 from headrace.video.stream_index import StreamIndex
 
 _VERSION = 1
-_MOST_CODES = 255
+_MAX_CODE = 255
 """Largest code of a matrix or range, by ITU-T H.273."""
 
 
@@ -37,7 +37,7 @@ class ProxyPackets:
     size: tuple[int, int]
     """(height, width) of its frames."""
     color: tuple[int, int]
-    """(matrix, range) of its frames: FFmpeg's codes."""
+    """(matrix, range) of its frames, by FFmpeg's codes."""
     extradata: bytes
     """The decoder's extradata."""
     offsets: NDArray[np.int64]
@@ -81,10 +81,10 @@ def read_proxy_entry(path: Path, source: Source) -> tuple[StreamIndex, ProxyPack
     """Return the original's index, with `source` as its source, and the proxy's packets.
 
     Raises:
-        CacheError: it cannot be read, or is no proxy entry.
+        CacheError: it cannot be read, or is not a proxy entry.
     """
     try:
-        with path.open("rb") as file, open_arrays(_whole(file)) as (stored, header):
+        with path.open("rb") as file, open_arrays(_checked_zip(file)) as (stored, header):
             facts = header["proxy"]
             if facts["version"] != _VERSION:
                 raise ValueError(f"its layout is version {facts['version']}, not {_VERSION}")
@@ -92,7 +92,7 @@ def read_proxy_entry(path: Path, source: Source) -> tuple[StreamIndex, ProxyPack
             table = stored.read("packets", np.int64, 4, len(index))
             offsets, sizes, is_keyframe, checksums = table
             height, width = integers(facts["size"], 1, MAX_PIXELS)
-            matrix, span = integers(facts["colour"], 0, _MOST_CODES)
+            matrix, span = integers(facts["colour"], 0, _MAX_CODE)
             packets = ProxyPackets(
                 codec=str(facts["codec"]),
                 size=(height, width),
@@ -110,30 +110,30 @@ def read_proxy_entry(path: Path, source: Source) -> tuple[StreamIndex, ProxyPack
         raise CacheError(f"{path} cannot be read: {reason}; {AGAIN}") from error
 
 
-def _whole(file: BinaryIO) -> BinaryIO:
-    """Return a file of arrays; raise ValueError with a clear message if it is none."""
+def _checked_zip(file: BinaryIO) -> BinaryIO:
+    """Return a ZIP file at its start; ValueError for another file."""
     if not zipfile.is_zipfile(file):
-        raise ValueError("it is cut off, or something else")
+        raise ValueError("it is truncated, or not a proxy entry")
     file.seek(0)
     return file
 
 
 CODECS = ("h264", "hevc", "av1", "mjpeg")
 """Codecs of proxies."""
-_ROUNDED = 2
-"""Pixels that a side may differ, since sides are rounded to even."""
+_MAX_ROUNDING = 2
+"""Tolerance of a side in pixels: sides are rounded to even."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProxyIndex(StreamIndex):
     """Index with the original's frames, times and GOPs, and the proxy's pixels.
 
-    Sampling uses the original; `info` has the codec and size of the proxy, and decoding is planned
-    by the proxy's GOPs.
+    Sampling uses the original's frames. `info` has the proxy's codec and size, and decoding is
+    planned by the proxy's GOPs.
     """
 
     proxy: ProxySource
-    """The same as `source`."""
+    """Equal to `source`."""
     table: ProxyPackets
     """Packet table of the proxy, one packet per frame."""
     size_before: tuple[int, int]
@@ -141,26 +141,24 @@ class ProxyIndex(StreamIndex):
 
     @classmethod
     def of(cls, source: ProxySource) -> "ProxyIndex":
-        """Read the index of a video from the entry beside its proxy; 1 ms.
+        """Read the index of a video from the entry next to its proxy; 1 ms.
 
         Raises:
             OpenError: the entry is missing, unreadable, or not this proxy's.
         """
         try:
-            found, table = read_proxy_entry(source.entry, source)
+            original, table = read_proxy_entry(source.entry, source)
         except CacheError as error:
             raise OpenError(
                 f"cannot open the proxy of {source}: {error}", source=str(source)
             ) from error
-        wrong = _wrong(found, table, source)
-        if wrong:
+        if problem := _problem_of(original, table, source):
             raise OpenError(
-                f"cannot open the proxy of {source}: {source.entry} is not that of a proxy, "
-                f"{wrong}; {AGAIN}",
+                f"cannot open the proxy of {source}: {source.entry} is invalid: {problem}; {AGAIN}",
                 source=str(source),
             )
         info = replace(
-            found.info,
+            original.info,
             codec=table.codec,
             profile="",
             pixel_format="yuvj420p" if table.codec == "mjpeg" else "yuv420p",
@@ -171,10 +169,10 @@ class ProxyIndex(StreamIndex):
             is_interlaced=False,
             container="mp4",
         )
-        kept = {each.name: getattr(found, each.name) for each in fields(found)}
-        kept |= {"info": info, "frame_status": FrameStatus(len(found)), "store_path": None}
-        before = found.info.upright_size
-        return cls(**kept, proxy=source, table=table, size_before=before)
+        values = {field.name: getattr(original, field.name) for field in fields(original)}
+        values |= {"info": info, "frame_status": FrameStatus(len(original)), "store_path": None}
+        before = original.info.upright_size
+        return cls(**values, proxy=source, table=table, size_before=before)
 
     @property
     def original_size(self) -> tuple[int, int]:
@@ -197,36 +195,36 @@ class ProxyIndex(StreamIndex):
         return frozenset(self.table.lost.tolist())
 
     def check_fit(self, fit: Fit | ResizeFit) -> None:
-        """Do nothing if the proxy has the original's aspect ratio, or `fit` does not keep it.
+        """Check that the proxy has the original's aspect ratio, if `fit` keeps it.
 
         Raises:
             ConfigError: the proxy was stretched, and `fit` keeps the aspect ratio.
         """
         (tall, wide), (height, width) = self.size_before, self.table.size
-        off = min(abs(width - height * wide / tall), abs(height - width * tall / wide))
-        if fit == "stretch" or isinstance(fit, ResizeFit) or off < _ROUNDED:
+        deviation = min(abs(width - height * wide / tall), abs(height - width * tall / wide))
+        if fit == "stretch" or isinstance(fit, ResizeFit) or deviation < _MAX_ROUNDING:
             return
         raise ConfigError(
-            f"fit={fit!r} keeps the aspect ratio, which the proxy of {self.source} has lost: it is "
-            f"{height}x{width}, of {tall}x{wide} (height x width); leave fit out, or make proxies "
-            f"that keep it: headrace proxy --size {min(height, width)}"
+            f"fit={fit!r} keeps the aspect ratio, but the proxy of {self.source} is stretched: "
+            f"{height}x{width} from {tall}x{wide} (height x width); leave fit out, or make proxies "
+            f"that keep the ratio: headrace proxy --size {min(height, width)}"
         )
 
 
-def _wrong(index: StreamIndex, table: ProxyPackets, source: ProxySource) -> str:
-    """Return what is invalid in a table, as a clause; empty if it is valid."""
+def _problem_of(index: StreamIndex, table: ProxyPackets, source: ProxySource) -> str:
+    """Return the first problem of an entry, as a clause; empty if it is valid."""
     if index.fingerprint != source.known:
-        return "but of another version of the video"
+        return "it is for another version of the video"
     if table.codec not in CODECS:
         return f"its codec is {table.codec!r}"
     height, width = table.size
     if height < 1 or width < 1 or height * width > MAX_PIXELS:
-        return f"its frames are {height}x{width}"
+        return f"its frame size is {height}x{width}"
     if not table.is_keyframe[0]:
-        return "its first frame is no keyframe"
+        return "its first frame is not a keyframe"
     lost = table.lost
     if len(lost) and not (lost.min() >= 0 and lost.max() < len(index)):
-        return "it names frames that there are not"
+        return "its lost frames are out of range"
     room = source.proxy_bytes - table.sizes
     is_inside = (table.sizes > 0) & (table.offsets >= 0) & (table.offsets <= room)
     return "" if is_inside.all() else "it has packets outside the file"

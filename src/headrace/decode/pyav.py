@@ -1,4 +1,4 @@
-"""The PyAV backend: FFmpeg's decoders; one stream and one thread per decoder."""
+"""PyAV backend: FFmpeg's decoders; one stream and one thread per decoder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from headrace.video.random_access import RandomAccess
 from headrace.video.stream_index import StreamIndex
 
 _GOPS_BACK = (1, 3)
-"""Numbers of keyframes to go back where a signaled entry proves unclean: with periodic intra
+"""How many keyframes to go back if a signaled entry decodes with errors: with periodic intra
 refresh, frames are complete only one or two keyframes later."""
 
 
@@ -45,12 +45,12 @@ class PyavDecoder(StreamDecoder[Pixels]):
         decoding: DecoderConfig = ON_CPU,
         converter: Converter[Pixels] | None = None,
     ) -> None:
-        """Open nothing yet; `converter` makes the pixels, arrays unless it is given."""
+        """Open nothing yet; without `converter`, pixels are arrays."""
         super().__init__(index, shape, converter)
         self._codecs = stream_codecs(decoding, index, self.counters)
         self._session = DecodeSession(index, self.counters, self._codecs)
         self._depth = 0
-        """GOPs before its own from which the last frame had to be decoded."""
+        """How many GOPs before its own the last frame had to be decoded from."""
 
     @property
     def brought_down_bytes(self) -> int:
@@ -102,7 +102,7 @@ class PyavDecoder(StreamDecoder[Pixels]):
             for gop, skips in self._attempts(frame_index):
                 wanted = [other for other in remaining if not frame_status.is_damaged(other)]
                 if frame_index not in wanted[:1]:
-                    break  # Another thread has decoded_index out meanwhile that it is damaged.
+                    break  # Another thread has found the frame damaged meanwhile.
                 due = iter(wanted)
                 pending: deque[tuple[int, Pixels | None]] = deque()
                 for decoded_index, frame in session.decode_range(gop, wanted, job, skips=skips):
@@ -128,7 +128,7 @@ class PyavDecoder(StreamDecoder[Pixels]):
         pending: deque[tuple[int, Pixels | None]],
         lost: list[int],
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield the first pending frames, if settled; wanted frames before them are damaged."""
+        """Yield the settled pending frames; add wanted frames before them to `lost`."""
         while pending and self._session.is_settled(pending[0][0]):
             frame_index, pixels = pending.popleft()
             while remaining[0] != frame_index:
@@ -138,9 +138,9 @@ class PyavDecoder(StreamDecoder[Pixels]):
                 yield frame_index, pixels
 
     def _attempts(self, frame_index: int) -> Iterator[tuple[int, bool]]:
-        """Yield (GOP to start at, whether to skip disposable frames), the cheapest first.
+        """Yield (GOP to start at, whether to skip disposable frames), the cheapest attempt first.
 
-        Each attempt follows only if the earlier ones did not deliver the frame.
+        Call for another attempt only if the frame was not delivered.
         """
         index, gop = self.index, self.index.gop_of(frame_index)
         entry = self._back(gop, self._depth)
@@ -163,7 +163,7 @@ class PyavDecoder(StreamDecoder[Pixels]):
             entry = max(0 if entry <= first else first, gop - depth)
             yield entry, False
             while self._session.doubtful_frame is not None:
-                self._verify_gop(self._session.doubtful_frame)  # in a later GOP: the same way again
+                self._verify_gop(self._session.doubtful_frame)  # in a later GOP: same attempt
                 yield entry, False
             depth = 2 * depth + 1
 
@@ -174,11 +174,11 @@ class PyavDecoder(StreamDecoder[Pixels]):
             save_frame_status(self.index)
 
     def _back(self, gop: int, depth: int) -> int:
-        """Return the GOP `depth` before another, or the first guaranteed entry in between."""
+        """Return the GOP `depth` before `gop`, or the guaranteed entry in between."""
         return max(guaranteed_span(self.index, gop)[0], gop - depth) if depth else gop
 
     def _is_right(self, frame_index: int, frame: VideoFrame) -> bool:
-        """Return whether a frame equals the reference decode's, as far as that is known."""
+        """Return whether a frame equals the reference decode's; True if that is unknown."""
         frame_status = self.index.frame_status
         if not frame_status.knows(frame_index):
             return True

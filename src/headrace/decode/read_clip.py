@@ -1,4 +1,4 @@
-"""Reading one clip: `num_frames` frames, `stride` apart."""
+"""Reading a clip: `num_frames` frames, `stride` apart."""
 
 import os
 import sys
@@ -37,19 +37,19 @@ def read_clip(
 
     Frame k of the clip is frame `start + k * stride` of the video, in presentation order; stride 1
     means consecutive. `size` is (height, width); None: the video's, which must not change within
-    the clip. With `on_error="conceal"`, damaged frames are concealed by FFmpeg. `stream`
-    selects the video stream, as in `headrace.open`. `load_clip` also returns damaged frames,
-    indices, times and the frame rate. `spill` is a folder of frames, as in `headrace.open`; each
-    call reads its index, 40 bytes per frame.
+    the clip. With `on_error="conceal"`, damaged frames are concealed by FFmpeg. `stream` selects
+    the video stream, as in `headrace.open`. `spill` is a folder of frames, as in `headrace.open`;
+    each call reads its index, 40 bytes per frame. `load_clip` also returns indices, times, the
+    frame rate, and which frames are concealed.
 
     `decoding` is backend and device. With `keeps_on_device=True` the clip is a tensor on that
-    device, ready for later work on this thread's CUDA stream. Its static type is still an array;
-    `torch.as_tensor` returns the same tensor with the right type.
+    device, ready for later work on this thread's CUDA stream. Its static type is still an array:
+    `torch.as_tensor` returns the same tensor with the right static type.
 
     Raises:
         BackendError: the configuration cannot decode the video.
-        ConfigError: the video ends before the clip does and `boundary` is `error`, or an argument
-            is out of range; the message has the number of frames.
+        ConfigError: the video ends before the clip and `boundary` is `error`, with the number of
+            frames in the message; or an argument is out of range.
         OpenError, ScanError, DecodeError: the file is not a video, or is damaged.
     """
     clip = load_clip(
@@ -84,9 +84,9 @@ def load_clip(
 ) -> Clip:
     """Return a clip with indices, presentation times and the video's frame rate.
 
-    Arguments and errors are those of `read_clip`; `index_store` is by default in the user's cache
-    folder. A frame that the boundary rule repeats is decoded once. Each call opens the file, some
-    5 ms: for many clips of one video use `headrace.open`.
+    Arguments and errors: see `read_clip`. `index_store` is by default in the user's cache folder. A
+    frame that the boundary rule repeats is decoded once. Each call opens the file, in some 5 ms:
+    for many clips of one video use `headrace.open`.
     """
     check_on_error(on_error, ("raise", "conceal"))
     reader = VideoReader(

@@ -1,4 +1,4 @@
-"""Resizing along one side as weighted sums of samples."""
+"""Resizing along one side by weighted sums of samples; and of whole images by Pillow."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ class Taps:
 
 
 def area(samples: int, results: int, shift: float = 0) -> Taps:
-    """Shrink by averages; samples on the border of two results count in part.
+    """Shrink by averages; a sample on the border of two results counts in part for each.
 
-    `shift` moves results by that many samples.
+    `shift` moves the results, in samples.
     """
     half = samples / results / 2
 
@@ -43,22 +43,20 @@ def linear(samples: int, results: int, shift: float = 0) -> Taps:
 
 def cubic(samples: int, results: int, shift: float = 0) -> Taps:
     """Grow or shrink by swscale's bicubic, with parameter 0.6; `shift` as for `area`."""
-    wide = max(1.0, samples / results)
-    return _taps(samples, results, 2 * wide, lambda d: _cubic(d / wide, -0.6), shift)
+    scale = max(1.0, samples / results)
+    return _taps(samples, results, 2 * scale, lambda d: _cubic(d / scale, -0.6), shift)
 
 
 def antialiased_linear(samples: int, results: int, shift: float = 0) -> Taps:
     """Grow or shrink by Pillow's bilinear, which torchvision follows."""
-    wide = max(1.0, samples / results)
-    return _taps(samples, results, wide, lambda d: _triangle(d / wide), shift, leaves_out=True)
+    scale = max(1.0, samples / results)
+    return _taps(samples, results, scale, lambda d: _triangle(d / scale), shift, crops=True)
 
 
 def antialiased_cubic(samples: int, results: int, shift: float = 0) -> Taps:
     """Grow or shrink by Pillow's bicubic, with parameter 0.5."""
-    wide = max(1.0, samples / results)
-    return _taps(
-        samples, results, 2 * wide, lambda d: _cubic(d / wide, -0.5), shift, leaves_out=True
-    )
+    scale = max(1.0, samples / results)
+    return _taps(samples, results, 2 * scale, lambda d: _cubic(d / scale, -0.5), shift, crops=True)
 
 
 def _taps(
@@ -68,17 +66,17 @@ def _taps(
     weight: Callable[[Numbers], Numbers],
     shift: float = 0,
     *,
-    leaves_out: bool = False,
+    crops: bool = False,
 ) -> Taps:
-    """Return the taps of a kernel, a function of the distance from a result's middle in samples.
+    """Return the taps of a kernel: `weight` of the distance from a result's middle, in samples.
 
-    Samples beyond the border repeat it, or with `leaves_out` have no weight.
+    Samples beyond the border repeat it; with `crops` they have no weight.
     """
     middle = (np.arange(results) + 0.5) * samples / results - 0.5 + shift
     first = np.floor(middle - reach).astype(np.int64)
     index = first[:, None] + np.arange(int(np.ceil(2 * reach)) + 2)
     weights = weight(index - middle[:, None])
-    if leaves_out:
+    if crops:
         weights = np.where((index >= 0) & (index < samples), weights, 0)
     weights = weights / weights.sum(1, keepdims=True)
     used = (weights != 0).any(0)

@@ -1,4 +1,4 @@
-"""Seek check on the user's files: frames reached by a seek equal those of a linear read."""
+"""Seek check on the user's files: a frame after a seek equals the frame of a linear read."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -23,8 +23,8 @@ from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 _EXACT: Final[Backend] = "pyav"
-"""The backend whose frames equal a reference decode's bits. Other backends are compared while they
-decode: see `PixelDifference`."""
+"""The backend whose frames equal a reference decode's, bit for bit. Other backends are compared
+while they decode: see `PixelDifference`."""
 _GOLDEN_RATIO = 0.618_033_988_749_895
 
 
@@ -39,14 +39,13 @@ class SeekCheck:
     frames: int
     """Frames in the file."""
     compared: int
-    """Frames reached by a seek and compared with the linear read."""
+    """Frames compared with the linear read after a seek."""
     mismatches: tuple[int, ...]
-    """Indices of frames that differ in any byte; there should be none."""
+    """Indices of frames that differ in any byte; empty if seeking is exact."""
     refused: tuple[int, ...]
-    """Indices of frames that the linear read outputs and the seek does not; there should be none.
-    """
+    """Indices of frames that only the linear read outputs; empty if seeking is exact."""
     undecodable: tuple[int, ...]
-    """Indices of frames with damage that FFmpeg reports there, or before."""
+    """Indices of frames with damage that FFmpeg reports, there or in earlier frames."""
 
 
 def check_parity(
@@ -65,36 +64,36 @@ def check_parity(
     index = open_index(source)
     scattered = [int(k * _GOLDEN_RATIO % 1 * len(index)) for k in range(1, num_frames + 1)]
     order = list(dict.fromkeys(scattered))
-    plain = _plain(index, set(order))
+    linear = _read_linearly(index, set(order))
     with closing(open_one(index)) as decoder:
         sought = {k: frame for k in order for frame in _seek(decoder, k)}
-    both = [k for k in order if k in plain and k in sought]
+    both = [k for k in order if k in linear and k in sought]
     damaged = {k for k in order if index.frame_status.is_damaged(k)}
     return SeekCheck(
         source=str(index.source),
         backend=_EXACT,
         frames=len(index),
         compared=len(both),
-        mismatches=tuple(sorted(k for k in both if not np.array_equal(plain[k], sought[k]))),
-        refused=tuple(sorted(set(plain) - set(sought) - damaged)),
-        undecodable=tuple(sorted(damaged | (set(order) - set(plain)))),
+        mismatches=tuple(sorted(k for k in both if not np.array_equal(linear[k], sought[k]))),
+        refused=tuple(sorted(set(linear) - set(sought) - damaged)),
+        undecodable=tuple(sorted(damaged | (set(order) - set(linear)))),
     )
 
 
-def _plain(index: StreamIndex, kept: set[int]) -> dict[int, Array]:
-    """Return frames of a linear reference decode of the whole file."""
+def _read_linearly(index: StreamIndex, wanted: set[int]) -> dict[int, Array]:
+    """Return wanted frames of a linear reference decode of the file."""
     converter = ArrayConverter(FrameFormat(), index.info.orientation, str(index.source))
     frames: dict[int, Array] = {}
     for frame_index, frame in reference_frames_from(index, 0, DecodeCounters()):
-        if frame_index in kept and not frame.is_corrupt:
+        if frame_index in wanted and not frame.is_corrupt:
             frames[frame_index] = converter.convert(frame, None)
     return frames
 
 
-def _seek(decoder: Decoder[Array], index: int) -> list[Array]:
-    """Return the frame in a list, empty if it cannot be decoded."""
+def _seek(decoder: Decoder[Array], frame_index: int) -> list[Array]:
+    """Return a frame in a list; an empty list if it cannot be decoded."""
     try:
-        return [frame for _, frame in decoder.run(DecodeJob((index,)))]
+        return [frame for _, frame in decoder.run(DecodeJob((frame_index,)))]
     except DecodeError:
         return []
 

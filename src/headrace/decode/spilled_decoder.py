@@ -1,4 +1,4 @@
-"""Frames on a local disk: the key of a video's frames, and a decoder that reads and stores them."""
+"""Frames on a local disk: keys of a video's frames, and a decoder that reads and stores frames."""
 
 import os
 import warnings
@@ -23,17 +23,19 @@ from headrace.video.frame_format import FrameFormat
 from headrace.video.image_sequence import ImageSequence
 from headrace.video.stream_index import StreamIndex
 
-_WRITTEN_TOGETHER: Final = 32
-_WRITTEN_BYTES: Final = 4 << 20
-"""Frames, and about the bytes, that a job writes to the disk at once."""
+_MAX_WRITE_FRAMES: Final = 32
+"""Frames per write, at most."""
+_MAX_WRITE_BYTES: Final = 4 << 20
+"""Packed bytes from which frames are written."""
 _VERSION: Final = 2
-"""Changes with what a frame of a number, format and codec looks like."""
+"""Version of the keys; raised when the pixels of an equal key change."""
 _NEW_BUDGET: Final = "50GB"
+"""Budget of a new folder."""
 _Memory: TypeAlias = Array | Sequence[Array] | StackedOutput[Array]
 
 
 def warn_of_spill(message: str) -> None:
-    """Warn of frames that a disk does not give or take; also from the loader's threads."""
+    """Issue a SpillWarning; from any thread."""
     warnings.warn(message, SpillWarning, stacklevel=2)
 
 
@@ -49,20 +51,20 @@ def open_spill(
 
     Args:
         folder: A spill store, or a missing or empty folder.
-        decoding: What decodes the frames.
-        budget: Most bytes on the disk; None: what the folder was last opened with, or 50 GB.
-        is_augmented: Whether a frame looks different in each sample.
+        decoding: Backend and device of the frames.
+        budget: Maximum bytes on the disk; None: the folder's last budget, or 50 GB for a new one.
+        is_augmented: Whether frames are changed at random for each sample.
         on_warning: Called with each warning of the store.
 
     Raises:
-        ConfigError: such frames are not stored, or the folder cannot be used.
+        ConfigError: frames are augmented or stay on a device, or the folder cannot be used.
     """
     if folder is None:
         return None
     if is_augmented:
         raise ConfigError(
-            "spill stores one picture of each frame, and augment draws others for each sample; "
-            "leave out one of the two"
+            "spill stores each frame once, but augment changes it for each sample; leave out one "
+            "of the two"
         )
     if decoding.keeps_on_device:
         raise ConfigError(
@@ -79,21 +81,21 @@ def open_spill(
 
 def packing_of(shape: FrameFormat) -> Packing:
     """Return the codec of stored frames of a format: the one with the smallest packets."""
-    return next(packing for packing in PACKINGS if packing.takes(shape))
+    return next(packing for packing in PACKINGS if packing.pixel_format(shape))
 
 
 def is_storable(index: StreamIndex) -> bool:
-    """Return whether frames of a video are stored: those of video files.
+    """Return whether frames of a video are stored.
 
-    Pictures may change one by one, bytes in memory without a new time, and proxies are decoded at
-    once.
+    Images of a sequence may change singly, and bytes in memory without a new modification time.
+    Proxies are decoded fast enough.
     """
     is_proxy = isinstance(index, ProxyIndex)
     return not is_proxy and not isinstance(index.source, ImageSequence) and index.source.has_path
 
 
 def spill_key(index: StreamIndex, shape: FrameFormat, decoding: DecoderConfig) -> str:
-    """Return the key of a video's frames in a format; empty where they are not stored.
+    """Return the key of a video's frames in a format; empty if they are not stored.
 
     Cost: reads 192 KiB.
     """
@@ -102,7 +104,7 @@ def spill_key(index: StreamIndex, shape: FrameFormat, decoding: DecoderConfig) -
     try:
         content = index.source.content_id()
     except OpenError:
-        return ""  # gone: the decoder says so
+        return ""  # gone: the decoder raises the error
     frames = f"{len(index)} frames, {zlib.crc32(index.pts.tobytes())}"
     file = f"{content}, {index.fingerprint.mtime_ns}, stream {index.source.stream}, {frames}"
     device = "" if decoding.backend == "pyav" else f" on {decoding.device}"
@@ -111,7 +113,7 @@ def spill_key(index: StreamIndex, shape: FrameFormat, decoding: DecoderConfig) -
 
 
 class SpillWriter:
-    """Writes frames of one video to the store, some at a time."""
+    """Writes frames of one video to the store in batches."""
 
     def __init__(self, store: SpillStore, stream: str) -> None:
         """Write nothing yet; `stream` is the key of the frames."""
@@ -124,11 +126,11 @@ class SpillWriter:
         """Add a final frame, by its index in the video."""
         self._frames[frame] = packed
         self._num_bytes += len(packed)
-        if len(self._frames) == _WRITTEN_TOGETHER or self._num_bytes >= _WRITTEN_BYTES:
+        if len(self._frames) == _MAX_WRITE_FRAMES or self._num_bytes >= _MAX_WRITE_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was added."""
+        """Write the added frames."""
         if self._frames:
             self._store.write(self._stream, self._frames)
             self._frames, self._num_bytes = {}, 0
@@ -137,7 +139,7 @@ class SpillWriter:
 def spilled(decoder: Decoder[Array], store: SpillStore, decoding: DecoderConfig) -> Decoder[Array]:
     """Return a decoder that reads stored frames, and stores those that `decoder` delivers.
 
-    It is `decoder` itself where frames of the video are not stored. Close only what is returned.
+    Returns `decoder` itself if frames of the video are not stored. Close only the returned decoder.
     """
     stream = spill_key(decoder.index, decoder.shape, decoding)
     return SpilledDecoder(decoder, store, stream) if stream else decoder
@@ -146,8 +148,8 @@ def spilled(decoder: Decoder[Array], store: SpillStore, decoding: DecoderConfig)
 class SpilledDecoder:
     """Reads the stored frames of a job, decodes the others, and stores them: a `Decoder`.
 
-    Frames and errors are those of the decoder. Frames that are decoded on the way to a
-    wanted one are not stored, and neither are concealed ones. For one thread.
+    Frames and errors equal the decoder's. Only wanted frames are stored, and no concealed ones. For
+    one thread.
     """
 
     def __init__(self, decoder: Decoder[Array], store: SpillStore, stream: str) -> None:
@@ -156,7 +158,7 @@ class SpilledDecoder:
         shape = replace(decoder.shape, size=size)
         self.index, self.shape = decoder.index, decoder.shape
         self.counters = decoder.counters
-        """Cost so far; frames from the disk are delivered, and not decoded."""
+        """Cost so far; frames from the disk count as delivered, not as decoded."""
         self._decoder = decoder
         self._store, self._stream = store, stream
         self._writer = SpillWriter(store, stream)
@@ -229,13 +231,13 @@ class SpilledDecoder:
             lost.append((error, sorted(missing)))
 
     def _unpacked(self, packed: bytes, slot: int, out: _Memory | None) -> Array | None:
-        """Return a stored frame in its memory; None where it cannot be unpacked, or has no room."""
+        """Return a stored frame in its memory; None if it does not fit or cannot be unpacked."""
         if isinstance(out, StackedOutput):
-            pixels = out.place(slot, self._array_shape, self._new)
+            pixels = out.memory_of(slot, self._array_shape, self._new)
         else:
             pixels = self._new(self._array_shape) if out is None else out[slot]
         if pixels.shape != self._array_shape or pixels.dtype != self._dtype:
-            return None  # the decoder refuses such memory
+            return None  # the decoder raises the error
         try:
             self._packer.unpack(packed, pixels)
         except BackendError:
@@ -248,7 +250,7 @@ class SpilledDecoder:
 
 @contextmanager
 def _from_slot(out: _Memory | None, begin: int) -> Iterator[_Memory | None]:
-    """Yield the output of the frames of a job from a slot on."""
+    """Yield the output of a job's frames from slot `begin` on."""
     if isinstance(out, StackedOutput):
         out.first += begin
         try:

@@ -1,4 +1,4 @@
-"""Codecs of one stream: FFmpeg's on the CPU, or a GPU's in their place."""
+"""Codecs of one stream: FFmpeg's on the CPU, or a GPU's by a subclass."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from headrace.video.stream_index import StreamIndex
 
 
 class StreamCodecs:
-    """Source of one stream's codecs on the CPU. Not thread-safe: one per decoder.
+    """Opens codecs of one stream on the CPU. Not thread-safe: one per decoder.
 
-    For a GPU a subclass replaces the codecs, and checks and copies their frames.
+    A subclass for a GPU opens other codecs, and checks and copies their frames.
     """
 
     def __init__(self, index: StreamIndex) -> None:
@@ -33,7 +33,7 @@ class StreamCodecs:
 
     @property
     def is_reopenable(self) -> bool:
-        """Whether a codec can be opened anywhere in the stream, and not only at its start."""
+        """Whether a codec can be opened anywhere in the stream, not only at its start."""
         return self._index.info.codec in REOPENABLE_CODECS and not self._index.needs_one_codec
 
     def acquire_codec(
@@ -43,8 +43,8 @@ class StreamCodecs:
 
         Args:
             stream: The stream.
-            first: Its first packet, which every codec of the stream receives.
-            doubled: Indices of packets to come that output two frames.
+            first: First packet of the stream, which every codec receives.
+            doubled: Indices of later packets that output two frames.
 
         Raises:
             BackendError: the GPU is missing, or has no codec for the stream; or this process was
@@ -57,28 +57,28 @@ class StreamCodecs:
         return reference_codec(context, doubled, restart)
 
     def release_codec(self, codec: Codec, *, is_working: bool) -> None:
-        """Take back a codec of `acquire_codec`; one that is not working is never reused."""
-        # The depth found so far: a new codec would drop frames until it finds it too.
+        """Take back a codec from `acquire_codec`; a codec that does not work is never reused."""
+        # Without the known depth a new codec would drop frames until it detects it.
         self._reorder_depth = max(self._reorder_depth, codec.reorder_depth)
 
     def check(
         self, packet_index: int, packet: VideoPacket | None, decoded: Sequence[DecodedFrame]
     ) -> None:
-        """Do nothing if frames that were output after `packet` are right; on the CPU they are.
+        """Check frames that were output after `packet`; frames of the CPU are right.
 
         Raises:
-            BackendError: a frame of a GPU is wrong.
+            BackendError: a GPU's frame is wrong.
         """
 
     def check_lost(self, frame_index: int, decodes_on_cpu: Callable[[int], bool]) -> None:
-        """Do nothing if a frame that was not output is damaged.
+        """Check that a frame without output is damaged.
 
         Raises:
-            BackendError: the GPU lacks it, and the CPU decodes it.
+            BackendError: it is not: the CPU decodes it.
         """
 
     def to_deliverable(self, frame: VideoFrame) -> VideoFrame:
-        """Return a frame as converters take it: on the GPU, or in the CPU's pixel format."""
+        """Return a frame for the converters: on the GPU, or in the CPU decoder's pixel format."""
         return frame
 
     def to_planar(self, frame: VideoFrame) -> VideoFrame:

@@ -1,4 +1,4 @@
-"""Stream decoder: what every backend does for a job: checks, conversion, counts and errors."""
+"""Stream decoder: base of the backends, with a job's checks, conversion, counts and errors."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from headrace.video.stream_index import StreamIndex
 
 
 class Conversion(Generic[Pixels]):
-    """Converts the frames of one job into its output. If a frame repeats, the last one counts."""
+    """Converts the frames of one job into its output. Of a repeated frame the last is kept."""
 
     def __init__(
         self, converter: Converter[Pixels], wanted: Sequence[int], out: Out[Pixels] | None
     ) -> None:
         """Convert nothing yet; without `out` each frame gets its own memory."""
         self._converter: Converter[Pixels] = converter
-        self._slots = {number: slot for slot, number in enumerate(wanted)}
+        self._slots = {frame_index: slot for slot, frame_index in enumerate(wanted)}
         self._out: Out[Pixels] | None = out
         self.refused: dict[int, DecodeError] = {}
-        """Index of each frame that could not be converted -> the error."""
+        """Frame index -> error of its conversion."""
 
-    def pixels(self, number: int, frame: VideoFrame) -> Pixels | None:
-        """Return a converted frame, in its output slot; None if it fails, noted in `refused`."""
-        slot, out, converter = self._slots[number], self._out, self._converter
+    def pixels(self, frame_index: int, frame: VideoFrame) -> Pixels | None:
+        """Return a converted frame, in its output slot; None if it fails: see `refused`."""
+        slot, out, converter = self._slots[frame_index], self._out, self._converter
         try:
             if isinstance(out, FrameWriter):
                 pixels: Pixels = out.write(slot, frame)
             elif isinstance(out, StackedOutput):
-                target = out.place(slot, converter.shape_of(frame), converter.new)
+                target = out.memory_of(slot, converter.shape_of(frame), converter.new)
                 pixels = converter.convert(frame, target)
             else:
                 pixels = converter.convert(frame, None if out is None else out[slot])
         except DecodeError as error:
-            self.refused[number] = error
+            self.refused[frame_index] = error
             return None
-        self.refused.pop(number, None)
+        self.refused.pop(frame_index, None)
         return pixels
 
 
@@ -53,7 +53,7 @@ LEAVE_OUT: Final = "leave such frames out with on_error='skip' (--on-error skip)
 
 
 def undecodable(index: StreamIndex, missing: Sequence[int], reason: str) -> DecodeError:
-    """Return the error of frames, ascending, that cannot be decoded; `reason` has the advice."""
+    """Return the error of missing frames, ascending; `reason` includes the advice."""
     first = missing[0]
     others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
     return DecodeError(
@@ -68,7 +68,7 @@ def undecodable(index: StreamIndex, missing: Sequence[int], reason: str) -> Deco
 class StreamDecoder(ABC, Generic[Pixels]):
     """Decodes jobs of one stream: a `Decoder`. Not thread-safe: one per thread.
 
-    A subclass says how the frames of a job are decoded.
+    A subclass decodes the frames of a job.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class StreamDecoder(ABC, Generic[Pixels]):
         shape: FrameFormat | None,
         converter: Converter[Any] | None = None,
     ) -> None:
-        """Open nothing yet; `converter` makes the pixels, arrays unless it is given."""
+        """Open nothing yet; without `converter`, pixels are arrays."""
         self.index = index
         """The index of the stream."""
         self.shape = shape or FrameFormat()
@@ -155,4 +155,4 @@ class StreamDecoder(ABC, Generic[Pixels]):
         """
 
     def _start_anew(self) -> None:
-        """Drop what an error of the backend may have left behind."""
+        """Drop the state that an error of the backend may have left."""

@@ -1,8 +1,8 @@
-"""torchcodec backend: torchcodec's frames for the index's frames, on the CPU or on a GPU.
+"""torchcodec backend: decodes frames by their index, on the CPU or on a GPU.
 
-Beyond torchcodec: each frame is the index's, or an error. torchcodec reports no damage (FFmpeg's
-concealment comes unmarked), so each GOP is decoded once per process by PyAV's reference decode, and
-one of its frames is compared with torchcodec's (`PixelDifference`).
+Unlike torchcodec alone, it returns the frame of the index or an error. torchcodec reports no damage
+(it returns concealed frames unmarked), so each GOP is decoded once per process by PyAV's reference
+decode, and one of its frames is compared with torchcodec's (`PixelDifference`).
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from headrace.video.frame_status import VerifiedSpan
 from headrace.video.stream_index import StreamIndex
 
 CAPABILITIES = Capabilities(
-    # Where frames were found again after a seek; of MPEG's streams others come, with right times.
+    # Seeks are exact in these; in MPEG streams they return other frames, with the right times.
     containers=("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "flv", "ogg", "ivf"),
     uses_packets_only=True,
-    # It turns a image, and does not mirror it.
+    # It rotates frames, but does not mirror them.
     decodes_mirrored=False,
     pixel_types=("uint8",),
 )
-"""Video that is sent to torchcodec, on CPUs and GPUs; the codecs depend on its FFmpeg."""
+"""Capabilities on CPUs and GPUs; the codecs depend on torchcodec's FFmpeg."""
 
 _LIBRARY_ERRORS = (RuntimeError, ValueError, IndexError, OSError, NotImplementedError)
 """Exceptions that torchcodec raises."""
 
 
 def check_installed() -> None:
-    """Do nothing if torchcodec can be used here; imports it.
+    """Check that torchcodec can be used here; imports it.
 
     Raises:
         BackendError: it is not installed, does not fit this PyTorch, or finds no FFmpeg.
@@ -56,31 +56,31 @@ def check_installed() -> None:
             import torchcodec.decoders
         except (OSError, RuntimeError, AttributeError) as error:
             raise BackendError(
-                "the backend torchcodec that is installed does not fit this PyTorch "
+                "the installed torchcodec does not fit this PyTorch "
                 f"({_first_line(error)}); {command_for('torchcodec')}, or leave backend out"
             ) from error
     if torchcodec.ffmpeg_major_version is None:
         import torch
 
         raise BackendError(
-            "the backend torchcodec cannot load FFmpeg's shared libraries, which do not come with "
-            "it (version 4 to 9; on Debian: apt install ffmpeg), or it is for another PyTorch than "
-            f"{torch.__version__}; install what is missing, or leave backend out"
+            "the backend torchcodec cannot load FFmpeg's shared libraries, version 4 to 9, which "
+            "are not part of it (on Debian: apt install ffmpeg), or it does not fit PyTorch "
+            f"{torch.__version__}; install the missing one, or leave backend out"
         )
 
 
 class TorchcodecFile:
-    """A file that torchcodec holds open, with its codec. For one thread."""
+    """A file and its codec, opened by torchcodec. For one thread."""
 
     def __init__(self, index: StreamIndex, decoding: DecoderConfig) -> None:
         """Open the file.
 
-        Cost: 2 to 15 ms, and 5 microseconds for each frame of the index.
+        Cost: 2 to 15 ms, and 5 microseconds per frame of the index.
 
         Raises:
             BackendError: torchcodec cannot open it; or it needs a GPU, and this process was forked
                 from one that uses CUDA.
-            OpenError: the file is gone.
+            OpenError: the file is missing.
         """
         check_installed()
         from torchcodec.decoders import VideoDecoder
@@ -90,13 +90,13 @@ class TorchcodecFile:
         self._is_on_gpu = decoding.gpu is not None
         context = device_context(decoding, self._request)
         container, stream = open_container(index.source)
-        stream_number = stream.index
+        stream_index = stream.index
         container.close()
         try:
             with context:
                 self._decoder: Any = VideoDecoder(
                     index.source.for_ffmpeg(),
-                    stream_index=stream_number,
+                    stream_index=stream_index,
                     dimension_order="NHWC",
                     num_ffmpeg_threads=1,
                     device=decoding.device,
@@ -119,15 +119,15 @@ class TorchcodecFile:
             frame = self._decoder.get_frame_at(frame_index)
         except _LIBRARY_ERRORS as error:
             raise BackendError(
-                f"{self._request}: it returned no frame {frame_index}, which PyAV decodes: "
+                f"{self._request}: it did not return frame {frame_index}, which PyAV decodes: "
                 f"{_first_line(error)}; leave backend out"
             ) from error
         ticks = round(frame.pts_seconds / index.info.time_base)
         if ticks != int(index.pts[frame_index]):
             raise BackendError(
-                f"{self._request}: for frame {frame_index}, which is shown at "
-                f"{index.seconds(frame_index):.6f} s, it returned the frame shown at "
-                f"{frame.pts_seconds:.6f} s; leave backend out, and PyAV decodes it"
+                f"{self._request}: it returned the frame at {frame.pts_seconds:.6f} s for frame "
+                f"{frame_index} at {index.seconds(frame_index):.6f} s; leave backend out, and PyAV "
+                "decodes it"
             )
         if self._needs_check:
             self._needs_check = False
@@ -145,20 +145,20 @@ def _first_line(error: BaseException) -> str:
 
 
 _MIN_CHECKED_FRAMES: Final = 256
-"""Frames of a GOP that are verified at once, at least, if it has as many."""
+"""Minimum number of frames of a GOP that are verified at once."""
 
 
 class TorchcodecDecoder(StreamDecoder[Array]):
     """Decodes jobs of one stream with torchcodec. Not thread-safe: one per thread.
 
-    Frames are converted by PyAV's converters from RGB at full size. For crops, `bilinear` and
-    `bicubic` PyAV does the same; by `area` PyAV resizes the stored colors, so frames differ: 1.2
-    levels in the mean on a real clip at 224x224, up to 2.6 on synthetic clips full of chroma edges.
-    It costs the conversion of the full frame.
+    torchcodec returns RGB at full size, which PyAV's converters crop and resize. For crops,
+    `bilinear` and `bicubic` the PyAV backend does the same. By `area` it resizes the stored colors,
+    so frames differ: by 1.2 levels in the mean on a real clip at 224x224, and by up to 2.6 on
+    synthetic clips full of chroma edges. The conversion of the full frame is an extra cost.
 
-    torchcodec exposes neither packets nor decoded frames: decoded frames and seeks are counted by
-    its rule (on within a GOP, else from the keyframe); packets and bytes are those of the
-    verification.
+    torchcodec exposes neither packets nor decoded frames. Decoded frames and seeks are counted by
+    its rule: it continues within a GOP, else it starts at the keyframe. Packets and bytes are
+    counted in the verification only.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class TorchcodecDecoder(StreamDecoder[Array]):
             )
 
     def _start_anew(self) -> None:
-        self.close()  # The next job opens the file again.
+        self.close()
 
     def _decode(
         self, job: DecodeJob, conversion: Conversion[Array], lost: list[int]
@@ -204,9 +204,9 @@ class TorchcodecDecoder(StreamDecoder[Array]):
                     yield frame_index, pixels
 
     def _verified_stop(self, gop: int, frame_indices: Sequence[int]) -> int:
-        """Return the index after the last wanted frame of a GOP that has no fault before it.
+        """Return the index up to which a GOP is verified, or up to which it is undamaged.
 
-        Of the verified frames, `frame_indices[0]` is compared with PyAV's.
+        `frame_indices[0]` is compared with PyAV's frame.
 
         Raises:
             BackendError: the two frames differ.
@@ -216,7 +216,7 @@ class TorchcodecDecoder(StreamDecoder[Array]):
         known = index.frame_status.verified.get(key, VerifiedSpan(first))
         if known.is_all or frame_indices[-1] < known.stop:
             return known.stop
-        # A GOP may be a whole film: verify up to the wanted frames, and twice as many each time.
+        # A GOP may be a whole film: verify up to the wanted frames, doubling the span each time.
         num_checked = max(_MIN_CHECKED_FRAMES, 2 * (known.stop - first))
         frames = range(first, min(end, max(frame_indices[-1] + 1, first + num_checked)))
         reference = decode_reference(index, frames, frame_indices[0], self.counters)
@@ -229,13 +229,14 @@ class TorchcodecDecoder(StreamDecoder[Array]):
         return known.stop
 
     def _check_equal(self, frame_index: int, reference: VideoFrame) -> None:
-        """Raise BackendError where torchcodec's frame is not PyAV's."""
+        """Raise BackendError if torchcodec's frame differs from PyAV's."""
         expected = self._full_size.convert(reference, None)
         pixels = self._full_size.convert(self._to_video_frame(self._read_frame(frame_index)), None)
         difference = PixelDifference.between(pixels, expected)
         if difference is None or not difference.is_equal:
-            apart = "" if difference is None else f"{difference.mean:.1f} levels apart in the mean"
-            detail = apart or "another size"
+            detail = (
+                "size" if difference is None else f"mean difference {difference.mean:.1f} levels"
+            )
             raise BackendError(
                 f"torchcodec's frame {frame_index} of {self.index.source} differs from PyAV's "
                 f"({detail}); leave backend out, and PyAV decodes it"

@@ -1,4 +1,4 @@
-"""VideoReader: one open video, with any of its frames by index or by time."""
+"""VideoReader: an open video, with frames by index or by time."""
 
 import operator
 import os
@@ -34,7 +34,7 @@ from headrace.video.stream_index import StreamIndex
 
 
 class _NoFrameError(ConfigError, IndexError):
-    """The frame index is out of range. As an IndexError it ends iteration over a sequence."""
+    """The frame index is out of range. An IndexError, which ends iteration over a sequence."""
 
 
 _OTHER_NAMES: Final = {
@@ -47,7 +47,7 @@ _OTHER_NAMES: Final = {
 
 
 @answers_names
-def open(  # which is how one says it: headrace.open("a.mp4")
+def open(  # shadows the builtin here only; callers write headrace.open("a.mp4")
     video: Video,
     *,
     stream: Stream | None = None,
@@ -82,7 +82,7 @@ def open(  # which is how one says it: headrace.open("a.mp4")
         crop: Rectangle of the upright frame to keep, before resizing.
         dtype: `uint8`, or `uint16` for video of more than 8 bits.
         on_error: Policy for damaged frames: `raise`, or `conceal` (concealed by FFmpeg, marked).
-        memory_budget: Max bytes of the frames of one call.
+        memory_budget: Maximum bytes of the frames of one call.
         decoding: Backend and device. With `keeps_on_device=True` frames are tensors there.
         index_store: Store of the index; None: the user's cache folder.
         spill: Folder of frames on a local disk, shared with loaders and other readers: stored
@@ -144,9 +144,10 @@ class VideoReader:
             index: The index of the video.
             shape: Format of the frames.
             conceals: Whether damaged frames are concealed by FFmpeg.
-            memory_budget: Bytes that the frames of one call may take.
+            memory_budget: Maximum bytes of the frames of one call.
             decoding: Backend and device.
-            is_read_once: Whether only one call follows, so that the decoder need not be kept.
+            is_read_once: Whether only one call follows, so that decoding stops at its
+                last frame.
             spill: Folder of frames on a disk.
 
         Raises:
@@ -156,7 +157,7 @@ class VideoReader:
         decoding = DecoderConfig.resolve(decoding)
         check_can_decode([index], shape, decoding)
         self.index = index
-        """Index of the video: its frames, their times, and the entries for decoding."""
+        """Index of the video: its frames, their times, and its random access points."""
         self._shape = shape
         self._conceals = conceals
         self._budget = memory_budget
@@ -281,23 +282,23 @@ class VideoReader:
     def _positions(self, indices: object) -> NDArray[np.int64]:
         """Return indices counted from the start, int64 [N]."""
         try:
-            found = np.asarray(indices)
+            positions = np.asarray(indices)
         except (ValueError, TypeError):
-            found = np.zeros(())  # of no shape or place: refused as no list
-        if found.shape == (0,):
+            positions = np.zeros(())  # ragged or on another device: refused below
+        if positions.shape == (0,):
             return np.zeros(0, np.int64)
-        if found.ndim != 1 or found.dtype.kind not in "iu":
+        if positions.ndim != 1 or positions.dtype.kind not in "iu":
             raise ConfigError(
                 f"frames of {self.index.source} are indexed by an integer, a slice or a list of "
                 f"integers, got {' '.join(str(indices).split())[:80]!r}"
             )
         total = len(self)
-        for wrong in found[(found < -total) | (found >= total)]:
+        for position in positions[(positions < -total) | (positions >= total)]:
             raise _NoFrameError(
-                f"frame {wrong} is out of range: {self.index.source} has {total} frames "
+                f"frame {position} is out of range: {self.index.source} has {total} frames "
                 f"(0 to {total - 1})"
             )
-        return np.where(found < 0, found + total, found).astype(np.int64)
+        return np.where(positions < 0, positions + total, positions).astype(np.int64)
 
     def _clip(self, wanted: NDArray[np.int64]) -> Clip:
         frames, concealed = self._frames(wanted)
@@ -317,27 +318,29 @@ class VideoReader:
         """Return frames [N, H, W, 3], and the indices of concealed ones."""
         self._check(len(wanted))
         if not len(wanted):
-            return self._none(), frozenset()
+            return self._no_frames(), frozenset()
         ranges: list[tuple[int, ...]] = [(int(wanted[0]),)]
         if len(wanted) > 1:
-            different, position = np.unique(wanted, return_inverse=True)
-            ranges = [stretch.wanted for stretch in split_ranges(0, self.index, different)]
+            unique, position = np.unique(wanted, return_inverse=True)
+            ranges = [gop_range.wanted for gop_range in split_ranges(0, self.index, unique)]
         last = ranges[-1] if self._is_read_once else None
-        jobs = [DecodeJob(one, goes_on=one is not last, conceals=self._conceals) for one in ranges]
+        jobs = [
+            DecodeJob(frames, goes_on=frames is not last, conceals=self._conceals)
+            for frames in ranges
+        ]
         with self._lock:
             if self._is_closed:
                 raise ConfigError(f"the reader of {self.index.source} is closed; open it again")
-            frames, concealed = decode_stacked(self._pool.decoder(self.index), jobs)
+            stack, concealed = decode_stacked(self._pool.decoder(self.index), jobs)
         if len(wanted) == 1 or np.array_equal(position, np.arange(len(wanted))):
-            return frames, concealed
-        return frames[position], concealed
+            return stack, concealed
+        return stack[position], concealed
 
-    def _none(self) -> Array:
-        """Return zero frames, of the usual kind and size."""
+    def _no_frames(self) -> Array:
+        """Return an empty array or tensor of frames."""
         shape = (0, *self._shape.array_shape(self._size))
         if self._decoding.keeps_on_device:
-            none: Any = device_memory(shape, device_of(self._decoding))
-            return cast(Array, none)
+            return cast(Array, device_memory(shape, device_of(self._decoding)))
         return np.empty(shape, self._shape.dtype)
 
     @cached_property
@@ -349,8 +352,8 @@ class VideoReader:
         needed = count * self._shape.frame_bytes(self._size)
         if needed > self._budget:
             raise ConfigError(
-                f"frames of {self.index.source}, {count} at once, take {needed:,} bytes, "
-                f"more than the memory budget of {self._budget:,}; request fewer at a time, "
+                f"frames of {self.index.source} take {needed:,} bytes, {count} at a time, more "
+                f"than the memory budget of {self._budget:,}; request fewer at a time, "
                 "give a size, or raise memory_budget"
             )
 
@@ -376,12 +379,12 @@ class VideoReader:
 
 
 def _index_of(wanted: object) -> int | None:
-    """Return a single requested index; None if it is no index, or several."""
+    """Return the requested index; None unless it is a single integer."""
     if isinstance(wanted, bool | np.bool_) or not hasattr(wanted, "__index__"):
         return None
     try:
         return None if np.ndim(wanted) else operator.index(wanted)  # type: ignore[arg-type]
-    except TypeError:  # a tensor or a NumPy scalar that is no integer
+    except TypeError:  # a tensor or a NumPy scalar that is not an integer
         return None
 
 

@@ -1,4 +1,4 @@
-"""YUV 4:2:0 frames: half the bytes of RGB while they wait, converted when due."""
+"""YUV 4:2:0 frames: half the bytes of RGB while they wait, converted on use."""
 
 import numpy as np
 from av.video.frame import VideoFrame
@@ -11,7 +11,7 @@ from headrace.video.frame_format import TAG_BYTES, Orientation, ResizeFit
 from headrace.video.pyav_version import ONE_THREAD, to_yuv420
 
 _AREA, _BICUBIC, _ROUNDED = 0x20, 0x4, 0x40000
-"""swscale flags; with the last, mean brightness equals that of direct conversion to RGB."""
+"""swscale flags; the last keeps the mean brightness of a direct conversion to RGB."""
 _BLACK, _GREY = 16, 128
 """Values of limited range: black luma, and neutral chroma."""
 
@@ -29,7 +29,7 @@ class Yuv420Packer:
     """Scales and packs decoded frames of one stream. Not thread-safe.
 
     Planes keep the video's matrix and range, stored after them as two bytes (codes of ITU-T H.273),
-    so values are converted once. Cost: 0.3 ms for 720p to 256x256, less than RGB.
+    so that colors are converted once. Cost: 0.3 ms for 720p to 256x256, less than RGB.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Yuv420Packer:
         orientation: Orientation,
         out: NDArray[np.uint8],
     ) -> None:
-        """Write `frame` to `out`, uint8 [packed bytes], upright and fitted; all sides are even."""
+        """Write `frame` to `out`, uint8 [packed bytes], upright and fitted; sides must be even."""
         matrix, span = matrix_and_range(frame)
         height, width = orientation.upright_size(fitting.scaled)
         shrinks = height <= frame.height and width <= frame.width

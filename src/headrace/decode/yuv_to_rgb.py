@@ -1,4 +1,4 @@
-"""Matrix and range of decoded frames, and the formulas from YUV to RGB."""
+"""Matrix and range of decoded frames, and coefficients from YUV to RGB."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,15 +11,15 @@ from headrace.video.pyav_version import ONE_THREAD
 _UNTAGGED: Final = 2
 _WEIGHTS: Final = {
     **dict.fromkeys((1,), (0.2126, 0.0722)),  # BT.709
-    **dict.fromkeys((3, 5, 6), (0.299, 0.114)),  # BT.601, and what is reserved, as in FFmpeg
+    **dict.fromkeys((5, 6), (0.299, 0.114)),  # BT.601
     **dict.fromkeys((4,), (0.30, 0.11)),  # FCC
     **dict.fromkeys((7,), (0.212, 0.087)),  # SMPTE 240M
-    **dict.fromkeys((9, 10), (0.2627, 0.0593)),  # BT.2020
+    **dict.fromkeys((9,), (0.2627, 0.0593)),  # BT.2020, non-constant luminance
 }
 """Matrix code -> luma weights of red and blue. Source: ITU-T H.273, table 4."""
 
 _LEFT: Final = frozenset(["h264", "hevc", "mpeg2video", "mpeg4"])
-"""Codecs whose chroma FFmpeg takes as left-located if the stream has no chroma location."""
+"""Codecs whose chroma FFmpeg locates at the left if the stream has no chroma location."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,14 @@ class YuvToRgb:
 
     @property
     def base(self) -> tuple[float, float, float]:
-        """Red, green and blue of Y = U = V = 0: the part of `black` and `grey`."""
+        """Red, green and blue at Y = U = V = 0: the offsets of `black` and `grey`."""
         by_chroma = self.red_by_v, self.green_by_u + self.green_by_v, self.blue_by_u
         red, green, blue = (-self.luma * self.black - factor * self.grey for factor in by_chroma)
         return red, green, blue
 
 
 def matrix_and_range(frame: VideoFrame) -> tuple[int, int]:
-    """Return the (matrix, range) codes of a frame's tags; untagged means BT.601 limited, as in
-    FFmpeg.
-    """
+    """Return the (matrix, range) codes of a frame; untagged is BT.601 limited, as in FFmpeg."""
     if frame.format.is_rgb:
         return Colorspace.ITU601, ColorRange.MPEG
     matrix = int(frame.colorspace)
@@ -62,7 +60,7 @@ def matrix_and_range(frame: VideoFrame) -> tuple[int, int]:
 
 
 def chroma_is_left(codec: str) -> bool:
-    """Return whether chroma is located at the left of two pixels, or between them.
+    """Return whether chroma is located at the left of two pixels, not between them.
 
     Decided by the codec: PyAV 18.1 does not expose the chroma location, which swscale follows.
     """
@@ -72,7 +70,7 @@ def chroma_is_left(codec: str) -> bool:
 def yuv_to_rgb(matrix: int, span: int, bits: int) -> YuvToRgb | None:
     """Return the coefficients of a matrix and a range code for values of `bits` bits.
 
-    None if the matrix is not one of luma and two chroma differences. Source: ITU-T H.273, 8.3.
+    None for a matrix that swscale refuses too. Source: ITU-T H.273, 8.3.
     """
     if matrix not in _WEIGHTS:
         return None
@@ -98,19 +96,19 @@ class PlanarConverter:
     """Converts frames to a planar pixel format, on the CPU. Not thread-safe."""
 
     def __init__(self, pixel_format: str) -> None:
-        """Take the CPU decoder's pixel format."""
+        """Convert to `pixel_format`, the CPU decoder's."""
         self._format = pixel_format
         self._converter = VideoReformatter()
 
     def convert(self, frame: VideoFrame) -> VideoFrame:
-        """Return a frame in the planar format; a copy unless it already has it.
+        """Return a frame in the planar format; the frame itself if it already has it.
 
-        swscale takes other paths for other formats, and values would differ by rounding.
+        swscale rounds differently for other formats.
         """
         if frame.format.name == self._format:
             return frame
         planar = self._converter.reformat(frame, format=self._format, **ONE_THREAD)
-        # reformat names another matrix of the same numbers.
+        # reformat sets another code of an equal matrix.
         planar.colorspace = frame.colorspace
         planar.color_range = frame.color_range
         return planar

@@ -108,7 +108,7 @@ def trials_of(shape: FrameFormat, clock: Clock) -> list[PackingTrial]:
     return [
         PackingTrial(packing=packing, shape=shape, clock=clock)
         for packing in PACKINGS
-        if packing.takes(shape)
+        if packing.pixel_format(shape)
     ]
 
 

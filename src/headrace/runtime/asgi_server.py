@@ -1,4 +1,4 @@
-"""ASGI server (uvicorn) in a thread of its own."""
+"""ASGI server (uvicorn) in a thread."""
 
 import asyncio
 import socket
@@ -14,17 +14,18 @@ from headrace.errors import ConfigError, StageError, reason_of
 from headrace.runtime.threads import ThreadGroup
 
 MAX_CONNECTIONS: Final = 256
-"""Open connections, at most; further ones are cut: sources and sinks need file descriptors."""
+"""Maximum number of open connections; further ones are closed, as sources and sinks need file
+descriptors."""
 IDLE_SECONDS: Final = 10.0
-"""Seconds without a complete request, between once and twice as many, after which a connection is
-cut: idle clients would take the connections of active ones."""
+"""A connection is closed after one to two times this long without a complete request: idle clients
+would take the connections of active ones."""
 
 
 class Connection(H11Protocol):
     """HTTP connection of one client; h11 reads one request at a time."""
 
     def __init__(self, *args: Any, idle_seconds: float = IDLE_SECONDS, **kwargs: Any) -> None:
-        """Called by uvicorn, with its own arguments."""
+        """See uvicorn's `H11Protocol`."""
         super().__init__(*args, **kwargs)
         self._idle_seconds = idle_seconds
         self._last_cycle: RequestResponseCycle | None = None
@@ -49,25 +50,25 @@ class Connection(H11Protocol):
 
 
 UNREAD_SECONDS: Final = 10
-"""Seconds a client may leave a response unread; then the system ends the connection."""
+"""The system closes a connection whose client leaves a response unread for this long."""
 
 
 class Server:
     """Serves an ASGI application: `with Server(app, listener): ...`.
 
-    Leaving the block ends it at once: connections are cut, responses in work are dropped, and the
-    thread has ended. No client can delay that.
+    Leaving the block ends the server at once: it closes connections, drops unfinished responses and
+    joins the thread. No client can delay that.
     """
 
     def __init__(
         self, app: ASGIApp, listener: socket.socket, *, idle_seconds: float = IDLE_SECONDS
     ) -> None:
-        """No thread runs before the block begins.
+        """Start no thread before the block begins.
 
         Args:
             app: The application; called in the server's thread only.
-            listener: From `listen`; closed with the block.
-            idle_seconds: A connection without a request for this long, or up to twice, is cut.
+            listener: From `listen`; closed at the end of the block.
+            idle_seconds: See `IDLE_SECONDS`.
         """
         self._listener = listener
         self._error: BaseException | None = None
@@ -99,7 +100,7 @@ class Server:
         """End the server.
 
         Raises:
-            StageError: it had failed before.
+            StageError: the server has failed.
         """
         self._threads.close()
         self._listener.close()
@@ -113,12 +114,12 @@ class Server:
         try:
             with asyncio.Runner() as runner:
                 runner.run(self._server.serve(sockets=[self._listener]))
-        except BaseException as error:  # noqa: BLE001 - raised where the block ends
+        except BaseException as error:  # noqa: BLE001 - raised at the end of the block
             self._error = error
 
 
 class _CuttingServer(uvicorn.Server):
-    """Ends without waiting for clients: one that does not read would block it for ever."""
+    """Ends without waiting for clients: a client that does not read would block it forever."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for connection in list(self.server_state.connections):
@@ -128,11 +129,11 @@ class _CuttingServer(uvicorn.Server):
 
 
 def listen(address: str, port: int) -> socket.socket:
-    """Open a port that accepts connections at once; requests wait until a `Server` runs.
+    """Open a port, which accepts connections at once; requests wait until a `Server` runs.
 
     Args:
         address: An IP address of this machine, or `localhost`.
-        port: 0 for any that is free.
+        port: The port; 0 for any free one.
 
     Raises:
         ConfigError: the port is in use or forbidden, or the address is not of this machine.
@@ -140,7 +141,7 @@ def listen(address: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        if sys.platform != "win32":  # there it would share a port that is in use
+        if sys.platform != "win32":  # on Windows it would share a used port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_SECONDS * 1000)
@@ -151,6 +152,6 @@ def listen(address: str, port: int) -> socket.socket:
         reason = reason_of(error)
         raise ConfigError(
             f"cannot serve on {address} port {port}: {reason}; give another port (--web-port), or "
-            "0 for any that is free, and an address of this machine"
+            "0 for any free one, and an address of this machine"
         ) from error
     return listener

@@ -1,4 +1,4 @@
-"""Memory-mapped arrays: returned to the system when freed, or reused for the next batch."""
+"""Memory-mapped arrays: unmapped when freed, or reused for the next batch."""
 
 import math
 import mmap
@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 _PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
-"""A forked process gets copies, as of all other memory."""
+"""A forked process gets a copy, as of other memory."""
 
 
 def mmap_zeros(shape: tuple[int, ...], dtype: DTypeLike = np.uint8) -> NDArray[np.uint8]:
-    """Return an array of zeros, uint8 or `dtype`, whose memory returns to the system with it.
+    """Return an array of zeros, uint8 or `dtype`, whose memory is unmapped when it is freed.
 
-    The C library's own allocator keeps some 50 MB of freed batches for itself.
+    The C library's allocator would keep some 50 MB of freed batches.
     """
     memory = mmap.mmap(-1, math.prod(shape) * np.dtype(dtype).itemsize, **_PRIVATE)
     array: NDArray[np.uint8] = np.frombuffer(memory, dtype).reshape(shape)
@@ -23,14 +23,14 @@ def mmap_zeros(shape: tuple[int, ...], dtype: DTypeLike = np.uint8) -> NDArray[n
 
 
 class BatchBufferPool:
-    """Memory of batches, reused when a batch is garbage. Thread-safe."""
+    """Pool of batch memory, reused when a batch is garbage-collected. Thread-safe."""
 
     def __init__(self, max_batches: int) -> None:
-        """No memory yet.
+        """Allocate nothing yet.
 
         Args:
-            max_batches: Batches whose memory is reused, in use and free together; the memory of
-                further ones returns to the system.
+            max_batches: Maximum number of batches, in use or free, whose memory is reused; the
+                memory of further batches is unmapped.
         """
         self._max_batches = max_batches
         self._free: list[mmap.mmap] = []
@@ -39,9 +39,9 @@ class BatchBufferPool:
         self._lock = threading.RLock()
 
     def acquire(self, shape: tuple[int, ...], dtype: DTypeLike = np.uint8) -> NDArray[np.uint8]:
-        """Return an array of `shape`, uint8 or `dtype`, not initialized.
+        """Return an uninitialized array of `shape`, uint8 or `dtype`.
 
-        Its memory returns to the pool when no view or tensor of it is left.
+        Its memory returns to the pool when no view or tensor of it is alive.
         """
         size = math.prod(shape) * np.dtype(dtype).itemsize
         with self._lock:
@@ -49,7 +49,7 @@ class BatchBufferPool:
             memory = self._free.pop() if self._free else None
         if memory is None or len(memory) < size:
             memory = mmap.mmap(-1, size, **_PRIVATE)
-        # Views and tensors of the result keep this array alive, not the one that is returned.
+        # Views and tensors of the result keep this array alive, not the returned view.
         owner = np.frombuffer(memory, np.uint8, size)
         finalize(owner, self._release, memory).atexit = False
         array: NDArray[np.uint8] = owner.view(dtype).reshape(shape)
@@ -62,7 +62,7 @@ class BatchBufferPool:
                 self._free.append(memory)
 
     def close(self) -> None:
-        """Release free memory now, and the rest when its batches are garbage."""
+        """Release free memory now, and other memory when its batches are garbage-collected."""
         with self._lock:
             self._max_batches = 0
             self._free.clear()

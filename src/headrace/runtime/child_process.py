@@ -1,4 +1,4 @@
-"""One running child: its process, its pipes, its time limit and its end."""
+"""A running child process, with its pipes, its time limit and its end."""
 
 import json
 import os
@@ -14,16 +14,16 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.posix import check_posix, deferred_sigint, kill_at_hangup
 
 _TAIL_BYTES: Final = 8192
-"""Bytes kept of the end of a child's output."""
+"""Bytes of a child's output that are kept, from its end."""
 _READ_BYTES: Final = 65_536
-"""Bytes of one read from a pipe."""
+"""Bytes per read from a pipe."""
 
 
 class ChildProcess:
-    """A running child in a process group of its own; not thread-safe.
+    """A running child in its own process group. Not thread-safe.
 
-    It registers its pipes with a selector: call `read` for each that is ready, `poll` now and then
-    until it returns how the child ended, and `close` in any case.
+    It registers its pipes with a selector. Call `read` for each ready pipe, `poll` regularly until
+    it returns the result, and `close` in any case.
     """
 
     def __init__(
@@ -34,18 +34,18 @@ class ChildProcess:
         grace_seconds: float,
         clock: Clock,
     ) -> None:
-        """Start it.
+        """Start the child.
 
         Args:
-            child: What to run.
-            selector: Gets its pipes, each with this object as its data.
-            on_message: Called with the child's name and each message it sends.
+            child: The program or function to run.
+            selector: Selector for its pipes, each with this object as data.
+            on_message: Called with the child's name and each message.
             grace_seconds: Time between SIGTERM and SIGKILL.
-            clock: Measures its time limit.
+            clock: Clock of its time limit.
 
         Raises:
             BackendError: this system is Windows.
-            OSError: it cannot be started.
+            OSError: the child cannot be started.
             TypeError: the argument of its function is not JSON.
         """
         check_posix(f"the child process {child.name!r}")
@@ -73,12 +73,12 @@ class ChildProcess:
         """Send a message to a child that reads them; blocks while its pipe is full."""
         stdin = self._process.stdin
         if stdin is not None:
-            with suppress(BrokenPipeError):  # `poll` returns how it ended
+            with suppress(BrokenPipeError):  # `poll` returns the result
                 stdin.write(json.dumps(message).encode() + b"\n")
                 stdin.flush()
 
     def read(self, pipe: int) -> bool:
-        """Read one chunk from a pipe; return whether more may be there at once."""
+        """Read one chunk from a pipe; return whether there may be more."""
         try:
             chunk = os.read(pipe, _READ_BYTES)
         except BlockingIOError:
@@ -90,7 +90,7 @@ class ChildProcess:
         return bool(chunk)
 
     def poll(self) -> CompletedChild | None:
-        """Return how it ended, or None while it runs; ends it when its time is over."""
+        """Return the result, or None while the child runs; stop it at its time limit."""
         if self._process.poll() is None:
             self._check_time()
             return None
@@ -114,17 +114,17 @@ class ChildProcess:
         )
 
     def terminate(self) -> None:
-        """Send SIGTERM to it and its own children."""
+        """Send SIGTERM to the child and its children."""
         self._signal(signal.SIGTERM)
 
     def stop(self) -> None:
-        """Send SIGTERM now, and SIGKILL by `poll` when the grace time is over."""
+        """Send SIGTERM now, and SIGKILL in `poll` after the grace time."""
         if self._kill_at_ns is None:
             self._kill_at_ns = self._clock.now_ns() + round(self._grace_seconds * 1e9)
             self.terminate()
 
     def close(self) -> None:
-        """End it and its own children, and close its pipes. May be called again."""
+        """End the child and its children, and close its pipes. May be called again."""
         try:
             if self._process.poll() is None:
                 self.terminate()
@@ -171,7 +171,7 @@ class ChildProcess:
                 case {"error": str(error)}:
                     self._error = error
                 case _:
-                    self._error = f"it sent what cannot be read: {line[:80]!r}"
+                    self._error = f"it sent an invalid line: {line[:80]!r}"
 
     def _close_pipe(self, pipe: int) -> None:
         self._selector.unregister(pipe)
@@ -184,10 +184,10 @@ class ChildProcess:
 
 
 def _start(child: Child) -> tuple["subprocess.Popen[bytes]", int, int, IO[bytes]]:
-    """Return the process, the pipes of its output and of its results, and its lifeline.
+    """Return the process, the pipes of its output and its results, and its lifeline.
 
-    The lifeline is the write end of a pipe: when it is closed, also by the end of this process,
-    the kernel kills the child.
+    The lifeline is the write end of a pipe. When it is closed, also by the end of this process, the
+    kernel kills the child.
     """
     hangup, lifeline_end = os.pipe()
     results, results_end = os.pipe()
@@ -200,7 +200,7 @@ def _start(child: Child) -> tuple["subprocess.Popen[bytes]", int, int, IO[bytes]
             stderr=subprocess.STDOUT,
             env=child.environment,
             pass_fds=(hangup, results_end),
-            start_new_session=True,  # its own children end with it; it gets no Ctrl-C by itself
+            start_new_session=True,  # its children end with it; it receives no Ctrl-C
         )
         kill_at_hangup(hangup, -process.pid)
     except BaseException:

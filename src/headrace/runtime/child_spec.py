@@ -1,4 +1,4 @@
-"""Child processes as values: what one runs, how it ended, and what a function's child executes."""
+"""Child processes as values: what to run, how it ended, and the entry point of functions."""
 
 import importlib
 import json
@@ -12,10 +12,10 @@ from typing import ClassVar, Final
 from headrace.errors import ConfigError, last_words
 
 LAUNCH_VARIABLE: Final = "HEADRACE_LAUNCH"
-"""Environment variable that holds a run's address in its launch."""
+"""Environment variable with a run's address in its launch."""
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
-"""What a child and its parent exchange: as text, so that it cannot run anything."""
+"""Value that a child and its parent exchange, as text, so that reading it executes nothing."""
 
 ChildFunction = Callable[[Json, Callable[[Json], None]], Json]
 """Called with its argument and a function that sends a message at once; returns its result."""
@@ -28,7 +28,7 @@ class CommandSpec:
     name: str
     """Its name in messages."""
     arguments: tuple[str, ...]
-    """The program and its arguments; no shell reads them."""
+    """The program and its arguments, without a shell."""
     environment: Mapping[str, str] | None = None
     """All environment variables; None: those of this process."""
     timeout_seconds: ClassVar = None
@@ -39,7 +39,7 @@ class CommandSpec:
             raise ConfigError(f"child {self.name!r} needs a program to run, got no arguments")
 
     def command_line(self, pipe: int) -> Sequence[str]:
-        """Return the program and its arguments; it writes nothing to file descriptor `pipe`."""
+        """Return the program and its arguments; file descriptor `pipe` is not used."""
         return self.arguments
 
 
@@ -50,13 +50,13 @@ class FunctionSpec:
     name: str
     """Its name in messages."""
     function: ChildFunction
-    """A function at the top of a module: the child imports it by its name."""
+    """A module-level function: the child imports it by its name."""
     argument: Json = None
-    """Sent as JSON."""
+    """Argument of the function, sent as JSON."""
     timeout_seconds: float | None = None
-    """The child is ended after this long; None: never."""
+    """Time limit of the child; None: none."""
     reads_messages: bool = False
-    """Whether it gets further messages, on its standard input: see `PersistentChild`."""
+    """Whether it reads further messages from standard input: see `PersistentChild`."""
     environment: ClassVar = None
 
     def __post_init__(self) -> None:
@@ -71,11 +71,11 @@ class FunctionSpec:
 
     @property
     def target(self) -> str:
-        """The function's address: "package.module:function"."""
+        """Address of the function: "package.module:function"."""
         return f"{self.function.__module__}:{self.function.__qualname__}"
 
     def command_line(self, pipe: int) -> Sequence[str]:
-        """Return the program and arguments that run it; it writes to file descriptor `pipe`.
+        """Return the program that runs the function and writes to file descriptor `pipe`.
 
         Raises:
             TypeError: the argument is not JSON.
@@ -87,57 +87,57 @@ class FunctionSpec:
 
 Child = CommandSpec | FunctionSpec
 KILLED: Final = -9
-"""Exit code of a child that got SIGKILL, as from the kernel's out-of-memory killer."""
+"""Exit code of a child after SIGKILL, such as from the kernel's out-of-memory killer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompletedChild:
-    """How a child ended."""
+    """Result of an ended child."""
 
     name: str
     exit_code: int | None = None
-    """0: success; negative: the signal that ended it; None: it could not be started."""
+    """0: success; negative: the signal that ended it; None: it was not started."""
     has_timed_out: bool = False
-    """It was ended because its time was over."""
+    """Whether it was stopped at its time limit."""
     seconds: float = 0.0
-    """From its start until its end was noticed."""
+    """Seconds from its start until its end was detected."""
     tail: str = ""
-    """The end of its standard output and error, together."""
+    """Last part of its standard output and error, combined."""
     result: Json = None
-    """What a function returned."""
+    """Return value of the function."""
     messages: tuple[Json, ...] = ()
-    """What a function sent before, in order."""
+    """Messages of the function, in order."""
     error: str | None = None
-    """What a function raised, or why the child could not be started."""
+    """Exception of the function, or why the child was not started."""
 
     @property
     def has_succeeded(self) -> bool:
-        """It exited by itself, with code 0 and without an error."""
+        """Whether it exited by itself, with code 0 and without an error."""
         return self.exit_code == 0 and not self.has_timed_out and self.error is None
 
     def describe(self) -> str:
-        """Return how it ended, in one line."""
+        """Return one line about its end."""
         if self.has_succeeded:
-            return f"{self.name} ended well after {self.seconds:.1f} s"
+            return f"{self.name} succeeded after {self.seconds:.1f} s"
         if self.has_timed_out:
-            return f"{self.name} was ended: it was not done within {self.seconds:.1f} s"
+            return f"{self.name} was stopped: it did not finish within {self.seconds:.1f} s"
         if self.error is not None:
             return f"{self.name} failed: {self.error}"
         code = self.exit_code or 0
         outcome = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        last = last_words(self.tail)
-        return f"{self.name} ended {outcome}" + (f": {last}" if last else "")
+        message = last_words(self.tail)
+        return f"{self.name} ended {outcome}" + (f": {message}" if message else "")
 
 
 _START: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from headrace.runtime.child_spec import run_in_child; run_in_child(sys.argv[2:])"
 )
-"""Program of a function's child; it searches the folders of its parent's `sys.path`."""
+"""Program of a function's child; its `sys.path` is the parent's."""
 
 
 def run_in_child(arguments: Sequence[str]) -> None:
-    """Run a function in its child; each line written has a "message", "result" or "error"."""
+    """Run a function in its child; write lines with a "message", a "result" or an "error"."""
     target, argument, pipe = arguments
     with os.fdopen(int(pipe), "w", encoding="utf-8") as lines:
 

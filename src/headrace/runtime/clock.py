@@ -1,4 +1,4 @@
-"""Clocks: the only code that reads the time, so that a test can pass its own."""
+"""Clocks: the only code that reads the time, so that tests can replace it."""
 
 import os
 import threading
@@ -14,15 +14,15 @@ class Clock(Protocol):
     """Source of time. Thread-safe."""
 
     def now_ns(self) -> int:
-        """Return nanoseconds since a fixed moment; never decreases. For differences only."""
+        """Return nanoseconds since an arbitrary moment; never decreases. For differences only."""
 
     def wall_seconds(self) -> float:
-        """Return seconds since 1970-01-01 UTC; may jump when the machine's clock is set."""
+        """Return seconds since 1970-01-01 UTC; jumps when the machine's clock is set."""
 
     def wait_until(self, condition: threading.Condition, moment_ns: int) -> None:
         """Wait in `condition`, held by the caller, until `now_ns()` is `moment_ns`.
 
-        Also returns when the condition is notified, and may return without a reason.
+        Also returns when the condition is notified, and may return spuriously.
         """
 
 
@@ -30,7 +30,7 @@ class SystemClock:
     """The clock of this machine."""
 
     def now_ns(self) -> int:
-        """Return nanoseconds of the finest monotonic clock; about 50 ns a call."""
+        """Return nanoseconds of the finest monotonic clock; takes about 50 ns."""
         return time.perf_counter_ns()
 
     def wall_seconds(self) -> float:
@@ -38,7 +38,7 @@ class SystemClock:
         return time.time()
 
     def wait_until(self, condition: threading.Condition, moment_ns: int) -> None:
-        """Wait in `condition` until it is notified, or until that moment."""
+        """Wait in `condition` until it is notified, or until `moment_ns`."""
         seconds = (moment_ns - self.now_ns()) / 1e9
         condition.wait(min(max(seconds, 0.0), threading.TIMEOUT_MAX))
 
@@ -51,7 +51,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class WallTime:
     """Conversion of a clock's moments to wall time.
 
-    Both clocks are read once: times keep their distances when the machine's clock is set later.
+    Both clocks are read once, so differences stay right if the machine's clock is set later.
     """
 
     epoch_ns: int
@@ -63,7 +63,7 @@ class WallTime:
         return cls(round(clock.wall_seconds() * 1e9) - clock.now_ns())
 
     def at(self, moment_ns: int) -> datetime:
-        """Return the wall time of a moment of `now_ns`, UTC, in microseconds."""
+        """Return the wall time of a moment of `now_ns`, UTC, to the microsecond."""
         return _EPOCH + timedelta(microseconds=(self.epoch_ns + moment_ns) // 1000)
 
 
@@ -73,14 +73,14 @@ def iso_text(wall: datetime) -> str:
 
 
 def wall_time(unix_seconds: float) -> datetime:
-    """Return the wall time of seconds since 1970-01-01 UTC, in microseconds."""
+    """Return the wall time of seconds since 1970-01-01 UTC, to the microsecond."""
     return _EPOCH + timedelta(seconds=unix_seconds)
 
 
 def processor_ns() -> int:
     """Return the processor time of this process in nanoseconds, summed over its threads.
 
-    For differences only, without child processes; below 1 µs a call.
+    For differences only; without child processes. Takes below 1 µs.
     """
     return time.process_time_ns()
 
@@ -91,29 +91,29 @@ class ThreadTimes(NamedTuple):
     cpu_ns: int
     """Time on a core."""
     core_wait_ns: int | None
-    """Time in which it could run and no core was free for it; None: not known on this system."""
+    """Time in which it was runnable and no core was free; None: not known on this system."""
 
 
 _SHORT_NS: Final = 20_000
-"""Time off the cores below which the wait for one is not read; the next reading includes it."""
+"""Below this time off the cores, the run-queue wait is not read; the next reading includes it."""
 
 
 class ThreadMeter:
     """CPU time and run-queue wait of the calling thread between two calls.
 
-    The wait for a core is known on Linux only: the run-queue wait of `/proc/PID/task/TID/schedstat`
-    (kernel documentation, Scheduler Statistics). It counts a wait when it ends. A call takes 1 µs
-    where the thread ran all the time, else 10.
+    The wait is known on Linux only, from `/proc/PID/task/TID/schedstat` (kernel documentation,
+    Scheduler Statistics), which counts a wait when it ends. A call takes 1 µs if the thread ran all
+    the time, else 10 µs.
     """
 
     def __init__(self) -> None:
-        """Start to measure."""
+        """Start measuring."""
         self._thread = 0
         self._waited_ns: int | None = None
         self.take()
 
     def take(self) -> ThreadTimes | None:
-        """Return the times since the last call; None: it was another thread's."""
+        """Return the times since the last call; None if another thread made it."""
         thread = threading.get_native_id()
         if thread != self._thread:
             self._thread = thread
@@ -137,7 +137,7 @@ class ThreadMeter:
 
 
 class EndedThreads:
-    """CPU time and waits for a core of several threads, each added when it ends. Thread-safe."""
+    """CPU time and run-queue waits of several threads, each added at its end. Thread-safe."""
 
     def __init__(self, count: int) -> None:
         """Expect `count` threads."""
@@ -146,7 +146,7 @@ class EndedThreads:
 
     @contextmanager
     def measured(self) -> Iterator[None]:
-        """Add the times of the calling thread, from its start to the end of the block."""
+        """Add the calling thread's times, from its start to the end of the block."""
         try:
             yield
         finally:
@@ -155,30 +155,30 @@ class EndedThreads:
             self._times.append(ThreadTimes(time.thread_time_ns(), waited_ns))
 
     def seconds(self) -> dict[str, float | None]:
-        """Return `cpu_seconds` and `core_wait_seconds` of all; None: some run, or it is unknown."""
+        """Return the sums `cpu_seconds` and `core_wait_seconds`; None until known."""
         times = [*self._times]
-        waits = [found.core_wait_ns for found in times if found.core_wait_ns is not None]
+        waits = [thread.core_wait_ns for thread in times if thread.core_wait_ns is not None]
         has_ended = len(times) >= self._count
         return {
-            "cpu_seconds": sum(found.cpu_ns for found in times) / 1e9 if has_ended else None,
+            "cpu_seconds": sum(thread.cpu_ns for thread in times) / 1e9 if has_ended else None,
             "core_wait_seconds": sum(waits) / 1e9 if len(waits) >= self._count else None,
         }
 
 
 class CoreTurns(NamedTuple):
-    """Counts of the kernel for one thread: its `schedstat`; they grow when a turn ends."""
+    """The kernel's `schedstat` of one thread; counts grow when a turn ends."""
 
     worked_ns: int
     waited_ns: int
-    """Time in which it could run and no core was free for it."""
+    """Time in which it was runnable and no core was free."""
     turns: int
-    """How often it was given a core."""
+    """How often it was scheduled on a core."""
 
     @classmethod
     def of_thread(cls, native_id: int) -> "CoreTurns | None":
-        """Return the counts of a thread of this process; about 8 µs.
+        """Return the counts of a thread of this process; takes about 8 µs.
 
-        None: it has ended, or the system does not count.
+        None: the thread has ended, or the system does not count.
         """
         with suppress(OSError, ValueError, TypeError):
             file = os.open(f"/proc/self/task/{native_id}/schedstat", os.O_RDONLY)
@@ -186,14 +186,14 @@ class CoreTurns(NamedTuple):
                 counts = cls(*map(int, os.read(file, 80).split()))
             finally:
                 os.close(file)
-            return counts if counts.turns else None  # all 0 where nothing is counted
+            return counts if counts.turns else None  # all 0 if nothing is counted
         return None
 
 
 def thread_sleeps(native_id: int) -> bool:
-    """Return whether a thread of this process waits, and not for a core; about 10 µs.
+    """Return whether a thread of this process sleeps; takes about 10 µs.
 
-    Known on Linux only: the state of `/proc/PID/task/TID/stat`. False where it is not known.
+    Known on Linux only, from the state in `/proc/PID/task/TID/stat`; False elsewhere.
     """
     with suppress(OSError):
         file = os.open(f"/proc/self/task/{native_id}/stat", os.O_RDONLY)
@@ -205,20 +205,20 @@ def thread_sleeps(native_id: int) -> bool:
 
 
 def thread_cpu_ns() -> int:
-    """Return the CPU time of the calling thread in nanoseconds; below 1 µs a call."""
+    """Return the CPU time of the calling thread in nanoseconds; takes below 1 µs."""
     return time.thread_time_ns()
 
 
 def offer_interpreter() -> None:
-    """Let another thread run Python, if one waits to; return when this one may again."""
+    """Release the GIL once, so that a waiting thread can run."""
     time.sleep(0)
 
 
 def this_thread() -> int:
-    """Return the identifier of the calling thread, which a later thread may get."""
+    """Return Python's identifier of the calling thread, which a later thread may reuse."""
     return threading.get_ident()
 
 
 def this_thread_of_system() -> int:
-    """Return the identifier by which the system knows the calling thread."""
+    """Return the system's identifier of the calling thread."""
     return threading.get_native_id()

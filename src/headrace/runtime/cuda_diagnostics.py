@@ -1,4 +1,4 @@
-"""Diagnosis of a missing NVIDIA GPU in PyTorch; starts nothing."""
+"""Diagnosis of a missing NVIDIA GPU in PyTorch; does not start CUDA."""
 
 import ctypes
 from collections.abc import Callable
@@ -10,10 +10,10 @@ DRIVER = "libcuda.so.1"
 
 
 def explain_missing_gpu(load: Callable[[str], ctypes.CDLL] = ctypes.CDLL) -> str:
-    """Return why PyTorch finds no GPU, and what to do, for an error message. Cost: some ms.
+    """Return why PyTorch finds no GPU, with advice, for an error message. Cost: some ms.
 
     Args:
-        load: Loads a library, or raises OSError; a test passes its own.
+        load: Loads a library, or raises OSError.
     """
     built_for = torch.version.cuda
     if built_for is None:
@@ -25,23 +25,23 @@ def explain_missing_gpu(load: Callable[[str], ctypes.CDLL] = ctypes.CDLL) -> str
         driver = load(DRIVER)
     except OSError:
         return (
-            f"there is no NVIDIA driver here ({DRIVER} is not found); install it, or give the "
-            "container its GPUs (--gpus all)"
+            f"the NVIDIA driver is not installed ({DRIVER} is not found); install it, or start the "
+            "container with --gpus all"
         )
     major, minor = _version(driver)
     if 0 < major < int(built_for.partition(".")[0]):
         return (
-            f"the NVIDIA driver is for CUDA {major}.{minor}, and PyTorch {torch.__version__} needs "
-            f"one for CUDA {built_for}; install a newer driver, or a PyTorch for CUDA {major}"
+            f"the NVIDIA driver is for CUDA {major}.{minor}, but PyTorch {torch.__version__} needs "
+            f"CUDA {built_for}; install a newer driver, or a PyTorch for CUDA {major}"
         )
     return (
-        "the NVIDIA driver is here and gives no GPU; run nvidia-smi, and see whether "
+        "the NVIDIA driver is installed but finds no GPU; run nvidia-smi, and check whether "
         "CUDA_VISIBLE_DEVICES hides it"
     )
 
 
 def _version(driver: ctypes.CDLL) -> tuple[int, int]:
-    """Return the CUDA version of a driver as (major, minor); (0, 0) where it is unknown.
+    """Return the CUDA version of a driver as (major, minor); (0, 0) if unknown.
 
     `cuDriverGetVersion` works before `cuInit`, so CUDA is not started.
     """

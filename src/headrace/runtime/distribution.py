@@ -1,4 +1,4 @@
-"""Distribution of exact samples of one quantity, and a ring buffer of the latest ones."""
+"""Distribution of exact samples of a quantity, and a ring buffer of the latest samples."""
 
 from array import array
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 P95_SAMPLES: Final = 90
-"""Fewer samples cannot show a p95: with 99 % confidence the largest of 90 is above it
+"""Minimum number of samples of a p95: with 99 % confidence the largest of 90 is above it
 (0.95 ** 90 < 0.01)."""
 P99_SAMPLES: Final = 459
-"""The same for p99 (0.99 ** 459 < 0.01)."""
+"""Minimum number of samples of a p99 (0.99 ** 459 < 0.01)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,19 +21,19 @@ class Distribution:
     count: int
     mean: float
     std: float
-    """Standard deviation of these samples (divisor n)."""
+    """Standard deviation of the samples (divisor n)."""
     minimum: float
     p50: float
     p90: float
     p95: float | None
-    """None where there are fewer than `P95_SAMPLES` samples."""
+    """None for fewer than `P95_SAMPLES` samples."""
     p99: float | None
-    """None where there are fewer than `P99_SAMPLES` samples."""
+    """None for fewer than `P99_SAMPLES` samples."""
     maximum: float
 
     @classmethod
     def of(cls, samples: ArrayLike) -> Self | None:
-        """Return the distribution of `samples`, [N]; None if there are none. Sorts a copy."""
+        """Return the distribution of `samples`, [N]; None without samples. Sorts a copy."""
         values = np.asarray(samples, dtype=np.float64)
         if not len(values):
             return None
@@ -54,17 +54,17 @@ class Distribution:
 class RingBuffer:
     """The latest `max_length` numbers; memory grows up to that length.
 
-    Integers come back as floats: exact up to 2**53, which nanoseconds reach after 104 days.
+    Integers become floats: exact up to 2**53, or 104 days of nanoseconds.
     """
 
     def __init__(self, max_length: int) -> None:
-        """No number yet."""
+        """Start empty."""
         self._max_length = max_length
         self._numbers = array("d")
         self._oldest = 0
 
     def append(self, number: float) -> None:
-        """Add a number; replaces the oldest where the buffer is full."""
+        """Add a number; replace the oldest if the buffer is full."""
         if len(self._numbers) < self._max_length:
             self._numbers.append(number)
             return

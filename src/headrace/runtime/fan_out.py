@@ -1,4 +1,4 @@
-"""Fan-out of results to several sinks, each with a thread and a queue of its own."""
+"""Fan-out of results to several sinks, each with its own thread and queue."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,9 +18,9 @@ from headrace.runtime.waitable_source import Waiter
 T = TypeVar("T")
 
 SINK_FAILED: Final = "sink failed"
-"""Cause of a drop: the sink had failed before."""
+"""Cause of a drop: the sink has failed."""
 UNFINISHED: Final = "unfinished"
-"""Cause of a drop: the sink had no time for it at the end."""
+"""Cause of a drop: the sink was stopped before it handled the result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,25 +29,25 @@ class SinkSpec(Generic[T]):
 
     name: str
     function: Callable[[T], object]
-    """Called with each result, in order, in the sink's own thread."""
+    """Called with each result, in order, in the sink's thread."""
     capacity: int = 2
-    """Results that may wait in its queue."""
+    """Capacity of its queue, in results."""
     overflow: Overflow = "wait"
-    """What a result does when the queue is full. "wait" blocks the caller, so that the sink gets
-    all results: for a file. "drop_oldest" never blocks: for a live view."""
+    """Policy for a full queue. "wait" blocks the caller, so that the sink gets all results: for a
+    file. "drop_oldest" never blocks: for a live view."""
 
 
 class FanOut(Generic[T]):
     """Passes every result to every sink: `with FanOut(sinks) as fan: fan.put(result)`.
 
-    At the end of the block, in any case, sinks finish their queues, and their threads end. A sink
-    that fails ends alone: later results are counted as dropped there, the other sinks go on, and
-    its error is raised when the block ends; with several, the other errors are its notes. Where the
-    block itself ends with an error, those of the sinks are its notes.
+    At the end of the block, in any case, sinks finish their queues and their threads end. If a sink
+    fails, its later results are counted as dropped, the other sinks continue, and the error is
+    raised at the end of the block. Further errors of sinks are added to it as notes. If the block
+    itself raises, the errors of sinks are added to that exception as notes.
 
     Leaving the block raises:
         StageError: a sink raised an exception, which is the `__cause__`.
-        HeadraceError: a sink raised one: it arrives as itself, with a note that names the sink.
+        HeadraceError: a sink raised it; a note names the sink.
     """
 
     def __init__(
@@ -58,18 +58,19 @@ class FanOut(Generic[T]):
         clock: Clock = SYSTEM_CLOCK,
         tracer: Tracer = NO_OP_TRACER,
     ) -> None:
-        """No thread runs before the block begins.
+        """Start no thread before the block begins.
 
         Args:
             sinks: The sinks; may be empty.
-            drain_seconds: Seconds that sinks get at the end for their queues; the remaining results
-                are counted as dropped. A sink that hangs for as long again is left behind, with a
-                warning. None: no limit.
-            clock: Measures how long sinks work and wait.
-            tracer: Gets a range for each result that a sink takes, numbered by the sink.
+            drain_seconds: Time limit for the queues at the end; remaining results are counted as
+                dropped. A sink that hangs for as long again is abandoned, with a warning. None: no
+                limit.
+            clock: Clock of the statistics.
+            tracer: Tracer of each result that a sink handles, numbered per sink.
 
         Raises:
-            ConfigError: two sinks have one name, a capacity is below 1, an overflow is unknown.
+            ConfigError: two sinks have the same name, a capacity is below 1, or an overflow is
+                unknown.
         """
         names = [sink.name for sink in sinks]
         if len(set(names)) < len(names):
@@ -81,9 +82,9 @@ class FanOut(Generic[T]):
         self._threads = ThreadGroup(self._cancel, drain_seconds)
 
     def put(self, result: T) -> None:
-        """Put a result into all queues; wait for room only in queues that wait.
+        """Put a result into all queues; wait for room only in queues with overflow "wait".
 
-        Each sink gets it as soon as its own queue has room. For one thread at a time.
+        Each sink gets it as soon as its queue has room. For one thread at a time.
         """
         start_ns = self._clock.now_ns()
         full = [lane for lane in self._lanes if not lane.put_at_once(result)]
@@ -93,18 +94,18 @@ class FanOut(Generic[T]):
             full = [lane for lane in full if not lane.put_at_once(result, blocked_ns)]
 
     def failures(self) -> dict[str, HeadraceError]:
-        """Return sink name -> error of the sinks that failed so far."""
+        """Return sink name -> error of each failed sink."""
         return {lane.sink.name: lane.error for lane in self._lanes if lane.error is not None}
 
     def statistics(self) -> tuple[StageStatistics, ...]:
-        """Return the counters of each sink so far, in the given order; also after the end."""
+        """Return the counters of each sink so far, in order; also after the end."""
         return tuple(
             lane.executor.statistics(lane.queue.statistics().starved_seconds, 0.0)
             for lane in self._lanes
         )
 
     def queues(self) -> tuple[QueueStatistics, ...]:
-        """Return the statistics of each sink's queue; `put` waited its `blocked_seconds`."""
+        """Return the statistics of each sink's queue; `blocked_seconds` is the wait of `put`."""
         return tuple(
             replace(lane.queue.statistics(), blocked_seconds=lane.blocked_ns / 1e9)
             for lane in self._lanes
@@ -171,7 +172,7 @@ class _SinkLane(Generic[T]):
         return self.sink.overflow != "wait" or self.queue.has_room()
 
     def put_at_once(self, result: T, blocked_ns: int = 0) -> bool:
-        """Put a result into the queue, unless that has to wait; return whether it is there."""
+        """Put a result into the queue, unless it is full; return whether it was put."""
         if not self.has_room():
             return False
         self.blocked_ns += blocked_ns
@@ -200,7 +201,7 @@ class _SinkLane(Generic[T]):
             self._on_change()
 
     def count_unfinished(self) -> None:
-        """Count the remaining results as dropped, after the end of the thread."""
+        """Count remaining results as dropped, after the end of the thread."""
         unfinished = self._flow.statistics().in_flight
         if unfinished:
             self._drop(SINK_FAILED if self.error is not None else UNFINISHED, unfinished)

@@ -1,10 +1,10 @@
 """Fork safety: whether CUDA can start in a forked process, and a lock that survives forks.
 
-CUDA is not carried over by a fork: in a process that was forked after CUDA was started, it fails
-(`cuInit` returns CUDA_ERROR_NOT_INITIALIZED; NVIDIA's guidelines for CUDA C++, rule 1.6, call it
-undefined). A process that was forked before can start it. PyTorch detects what it started itself
-("Cannot re-initialize CUDA in forked subprocess"), but not other libraries, nor all of its own
-paths (pytorch/pytorch#190708); so the driver's state is read before each fork.
+CUDA does not survive a fork: in a process forked after CUDA was started, it fails (`cuInit` returns
+CUDA_ERROR_NOT_INITIALIZED; NVIDIA's guidelines for CUDA C++, rule 1.6, call it undefined). A
+process forked before can start it. PyTorch detects CUDA that it started itself ("Cannot
+re-initialize CUDA in forked subprocess"), but not CUDA of other libraries, nor in all of its paths
+(pytorch/pytorch#190708). So the driver's state is read before each fork.
 """
 
 import ctypes
@@ -27,11 +27,11 @@ class _Forks:
         self._had_cuda = False
 
     def before(self) -> None:
-        """Before a fork: record whether CUDA is in use here, or was in a parent."""
+        """Before a fork: record whether CUDA is in use here or was in a parent."""
         self._has_cuda = self.had_cuda() or _torch_has_cuda() or _driver_has_cuda()
 
     def in_child(self) -> None:
-        """After a fork, in the child: take over the record of the parent."""
+        """After a fork, in the child: adopt the parent's record."""
         self._had_cuda = self._has_cuda
 
     def had_cuda(self) -> bool:
@@ -45,10 +45,10 @@ if hasattr(os, "register_at_fork"):  # missing on Windows, which does not fork
 
 
 def check_cuda_after_fork(request: str) -> None:
-    """Check that no fork keeps CUDA from starting here; does not start it. Cost: some µs.
+    """Check that CUDA can start after a fork; does not start it. Cost: some µs.
 
     Args:
-        request: What needs CUDA, to begin the message with.
+        request: What needs CUDA: the start of the message.
 
     Raises:
         BackendError: this process was forked from one in which CUDA had been started.
@@ -56,8 +56,8 @@ def check_cuda_after_fork(request: str) -> None:
     if _FORKS.had_cuda():
         raise BackendError(
             f"{request} in a process that was forked from one that uses CUDA, where CUDA cannot "
-            "start; start workers anew: DataLoader(..., multiprocessing_context='spawn'), or use "
-            "a loader of headrace, whose workers are threads"
+            "start; spawn workers: DataLoader(..., multiprocessing_context='spawn'), or use a "
+            "loader of headrace, whose workers are threads"
         )
 
 
@@ -70,13 +70,13 @@ def _torch_is_in_bad_fork() -> bool:
 
 
 def _call_torch_cuda(name: str) -> bool:
-    """Return the result of a function of `torch.cuda`; False where torch is not loaded."""
+    """Return the result of a function of `torch.cuda`; False if torch is not loaded."""
     function = getattr(getattr(sys.modules.get("torch"), "cuda", None), name, None)
     return bool(function is not None and function())
 
 
 def _driver_has_cuda() -> bool:
-    """Return whether NVIDIA's driver is loaded and was started by any library; loads nothing."""
+    """Return whether any library has started NVIDIA's driver; loads nothing."""
     try:
         driver = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD)
         return bool(driver.cuDeviceGetCount(ctypes.byref(ctypes.c_int())) != _NOT_INITIALIZED)
@@ -87,7 +87,7 @@ def _driver_has_cuda() -> bool:
 class ForkSafeLock:
     """Re-entrant lock: `with lock: ...`.
 
-    It is free in a forked process, also if the parent held it, and where it was unpickled.
+    It is free in a forked process, even if the parent held it, and after unpickling.
     """
 
     def __init__(self) -> None:

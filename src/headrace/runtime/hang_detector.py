@@ -10,14 +10,14 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.queue import BoundedQueue, Closed
 
 _DUMP_START: Final = "Timeout ("
-"""First words of faulthandler's output when it ends a process."""
+"""Start of faulthandler's output when it ends a process."""
 
 
 def arm_watchdog(seconds: float) -> None:
     """End this process after `seconds`, unless the watchdog is armed again or disarmed before.
 
-    It writes the tracebacks of all threads to standard error and exits with code 1. It is a
-    thread of the interpreter itself that needs no lock, so code that never returns is ended too.
+    It writes the tracebacks of all threads to standard error and exits with code 1. It runs in a
+    thread of the interpreter without any lock, so it also ends code that never returns.
     """
     faulthandler.dump_traceback_later(seconds, exit=True)
 
@@ -28,20 +28,20 @@ def disarm_watchdog() -> None:
 
 
 def has_stalled(tail: str) -> bool:
-    """Return whether the watchdog ended a process, from the end of its standard error."""
+    """Return whether the watchdog ended a process, by the tail of its standard error."""
     return _DUMP_START in tail
 
 
 _ABANDON_SHARE = 0.5
-"""When one worker hangs, others at work for this share of `stall_seconds` are abandoned with it:
-what stalls one file, such as a dead mount, stalls others."""
+"""When a worker hangs, other workers that are busy for this share of `stall_seconds` are abandoned
+too: a dead mount, for example, stalls several files."""
 
 Item = TypeVar("Item")
 T = TypeVar("T")
 
 
 class HangDetector(Generic[Item]):
-    """Records since when each worker has been at its item, and names the one that hangs."""
+    """Records when each worker started its item, and reports a worker that hangs."""
 
     def __init__(
         self,
@@ -49,18 +49,18 @@ class HangDetector(Generic[Item]):
         describe: Callable[[Item], str],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """No worker yet; with None no worker ever counts as hanging."""
+        """Watch no worker yet; without `stall_seconds` no worker counts as hanging."""
         self.stall_seconds = stall_seconds
-        """Seconds without an output after which a worker hangs."""
+        """Seconds without an output after which a worker counts as hanging."""
         self._describe = describe
         self._clock = clock
         self._since: dict[str, tuple[int, Item]] = {}
         self.abandon: Callable[[str], None] = lambda name: None
-        """Called with the name of a worker that hangs."""
+        """Called with the name of each worker to abandon."""
 
     @contextmanager
     def watch(self, name: str, item: Item) -> Iterator[None]:
-        """Count the worker as working on an item while the block runs."""
+        """Record that a worker works on an item inside the block."""
         self.start(name, item)
         try:
             yield
@@ -68,19 +68,19 @@ class HangDetector(Generic[Item]):
             self.stop(name)
 
     def start(self, name: str, item: Item) -> None:
-        """Record that the worker starts with its next output."""
+        """Record that a worker starts its next output."""
         if self.stall_seconds is not None:
             self._since[name] = self._clock.now_ns(), item
 
     def stop(self, name: str) -> None:
-        """Record that the worker waits for others, or is done."""
+        """Record that a worker waits for other threads, or is done."""
         self._since.pop(name, None)
 
     def iterate(self, queue: BoundedQueue[T]) -> Iterator[T]:
         """Yield the items of a queue until it is closed.
 
         Raises:
-            StageError: no item comes, and a worker hangs.
+            StageError: the queue stays empty, and a worker hangs.
         """
         while True:
             try:
@@ -105,8 +105,8 @@ class HangDetector(Generic[Item]):
             if other_seconds >= limit * _ABANDON_SHARE:
                 self.abandon(other)
         raise StageError(
-            f"worker {name} has been at {self._describe(item)} for {seconds:.0f} s without a "
-            "result; see whether its file can be read, or allow more time",
+            f"worker {name} has worked on {self._describe(item)} for {seconds:.0f} s without a "
+            "result; check that its file can be read, or allow more time",
             stage=name,
             item=item,
         )

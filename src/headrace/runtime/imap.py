@@ -1,9 +1,9 @@
-"""Parallel map over a stream in threads, each item to many outputs: in order, or as they come.
+"""Parallel map over a stream in threads, each item to many outputs: in order, or as completed.
 
-Why nothing waits for ever when outputs come in order: an item's stream enters `_order` before the
-item enters `_tasks`, and both are first in, first out. So the stream that the consumer reads
-belongs to the oldest unfinished item. Every item before it is done, hence a worker has it or is
-free to take it, and that worker waits only for room in this stream, which the consumer empties.
+Why ordered delivery cannot deadlock: an item's stream enters `order` before the item enters
+`tasks`, and both are first in, first out. So the stream that the consumer reads belongs to the
+oldest unfinished item. All earlier items are done, hence a worker has this item or is free to take
+it, and that worker waits only for room in this stream, which the consumer empties.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ Item = TypeVar("Item")
 Out = TypeVar("Out")
 
 OpenWorker = Callable[[], AbstractContextManager[Callable[[Item], Iterable[Out]]]]
-"""Opens what one worker thread keeps, such as decoders, and yields the function it runs."""
+"""Opens a worker thread's resources, such as decoders, and yields the function to run."""
 
 
 def imap(
@@ -41,38 +41,37 @@ def imap(
     on_cancel: Callable[[], None] = lambda: None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Generator[Out, None, None]:
-    """Yield the outputs of all items, made by several threads.
+    """Yield the outputs of all items, computed in several threads.
 
-    Threads start with the first output that is taken. They are cancelled and joined when the
-    generator ends in any way; iterate `with closing(...)` around it to be sure when. A running
-    function ends at its next output.
+    Threads start at the first `next`. They are cancelled and joined when the generator ends in any
+    way; use `closing(...)` to end it deterministically. A running function ends at its next output.
 
     Args:
-        open_worker: A context manager that yields the function item -> outputs, best a generator.
-            Entered once in each worker thread, with its first item, and exited there. For a
-            function that keeps nothing: `lambda: nullcontext(function)`.
-        items: Read lazily, in a thread of its own, or in the consumer's where `is_ordered` is
-            False; a generator is closed there.
-        workers: Threads that run items: each takes the next item when it is free.
-        capacity: Outputs of one item that may wait for the consumer, or of all items where
-            `is_ordered` is False. Each worker may hold one more.
-        is_ordered: Whether outputs come in the order of items; False: as they are ready, those of
-            one item in order.
-        lookahead: Items that may run, or wait finished, behind the one being delivered, if
-            `is_ordered`: more keep workers busy when items differ in length. None means `workers`.
-            At most `(1 + lookahead) * capacity` outputs wait.
+        open_worker: Returns a context manager that yields the function item -> outputs, best a
+            generator. It is entered once in each worker thread, with the first item, and exited
+            there. For a function without resources: `lambda: nullcontext(function)`.
+        items: The items, read lazily in their own thread, or in the consumer's thread if not
+            `is_ordered`; a generator is closed there.
+        workers: Number of threads that run items; each takes the next item when it is free.
+        capacity: Outputs that may wait for the consumer: per item, or in total if not `is_ordered`.
+            Each worker may hold one more.
+        is_ordered: Whether outputs are in the order of items. Otherwise they are delivered as they
+            are ready, in order within an item.
+        lookahead: If `is_ordered`, the number of items that may run or wait behind the delivered
+            one: more keep workers busy if items differ in length. None means `workers`. At most
+            `(1 + lookahead) * capacity` outputs wait.
         name: Prefix of the threads' names.
-        stall_seconds: Seconds without an output after which a worker hangs, and seconds a thread
-            is waited for at the end. None: for ever.
-        describe: Names an item in that message.
-        on_cancel: Called before threads are joined: wakes `items` where it waits for something.
-        clock: Measures how long a worker has been at one output.
+        stall_seconds: Seconds without an output after which a worker counts as hanging, and time
+            limit for joining a thread. None: no limit.
+        describe: Returns an item's name for that message.
+        on_cancel: Called before threads are joined, to wake `items` if it waits.
+        clock: Clock that detects hangs.
 
     Raises:
-        StageError: A worker has been at one output for `stall_seconds`. It is left behind.
+        StageError: a worker has worked on one output for `stall_seconds`; it is abandoned.
         ConfigError: `workers`, `capacity` or `lookahead` is below 1.
-        Exception: What `open_worker`, its function or `items` raised: in order, after all outputs
-            before it; else when it comes up.
+        Exception: raised by `open_worker`, its function or `items`; after all earlier outputs if
+            `is_ordered`, else at once.
     """
     lookahead = workers if lookahead is None else lookahead
     check_integers(1, workers=workers, capacity=capacity, lookahead=lookahead)
@@ -90,14 +89,14 @@ Stream = BoundedQueue[Any]
 
 @dataclass(frozen=True)
 class _End:
-    """The end of an item, or of `items` themselves."""
+    """The end of an item, or of `items`."""
 
     error: BaseException | None
 
 
 @contextmanager
 def _ended(stream: Stream) -> Iterator[None]:
-    """Put an `_End` into the stream after the block, with the exception that ended it."""
+    """Put an `_End` into the stream after the block, with the block's exception, if any."""
     try:
         yield
     except BaseException as error:  # noqa: BLE001 - it is raised in the consumer's thread
@@ -108,7 +107,7 @@ def _ended(stream: Stream) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class _Workers(Generic[Item, Out]):
-    """Threads that take items with their streams, and put the outputs into the streams."""
+    """Threads that take items with their streams, and put outputs into the streams."""
 
     open_worker: OpenWorker[Item, Out]
     count: int
@@ -117,7 +116,7 @@ class _Workers(Generic[Item, Out]):
     tasks: BoundedQueue[tuple[Item, Stream]]
 
     def threads(self, cancel: Callable[[], None]) -> ThreadGroup:
-        """Return the group that they start in."""
+        """Return the group to start the threads in."""
         threads = ThreadGroup(cancel, self.detector.stall_seconds)
         self.detector.abandon = threads.abandon
         return threads
@@ -158,13 +157,13 @@ def _deliver_in_order(
             stream.cancel()
 
     def append(stream: Stream) -> Stream:
-        # Known to `cancel` before a worker can wait in it.
+        # `cancel` must know the stream before a worker can wait in it.
         undelivered.append(stream)
         order.put(stream)
         return stream
 
     def feed() -> None:
-        end = Stream(capacity, "stream")  # holds only how `items` ended
+        end = Stream(capacity, "stream")  # has only the `_End` of `items`
         with suppress(Cancelled):
             with _ended(end), closing_iterator(items) as iterator:
                 for item in iterator:
@@ -200,7 +199,7 @@ def _deliver_as_ready(
         stream.cancel()
 
     def submit(iterator: Iterator[Item], count: int) -> int:
-        """Give workers up to `count` further items; return how many there were."""
+        """Submit up to `count` further items; return how many there were."""
         submitted = 0
         for item in islice(iterator, count):
             workers.tasks.put((item, stream))
@@ -210,7 +209,7 @@ def _deliver_as_ready(
     with closing_iterator(items) as iterator, workers.threads(cancel) as threads:
         workers.start(threads)
         outputs = workers.detector.iterate(stream)
-        # One item waits beside those in work, so that no worker waits for the consumer.
+        # One item more than there are workers, so that no worker waits for the consumer.
         in_work = submit(iterator, workers.count + 1)
         while in_work:
             output = next(outputs)

@@ -1,4 +1,4 @@
-"""Items of a pipeline: a value with its spans of work, dropped items, and their counts."""
+"""Items of a pipeline: values with their spans of work, dropped items, and their counts."""
 
 import threading
 from collections import Counter
@@ -13,16 +13,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When a stage worked on an item, in nanoseconds of the pipeline's clock: [start, end).
+    """Time of a stage's work on an item, in nanoseconds of the pipeline's clock: [start, end).
 
-    Of an aggregated item: from the start with its first part to the end with its last.
+    For an aggregated item, from the start of its first part to the end of its last.
     """
 
     stage: str
     start_ns: int
     end_ns: int
     parts_ns: int | None = None
-    """Work on the parts of an aggregated item, summed; None for other items."""
+    """Sum of the work on the parts of an aggregated item; None for other items."""
 
     @property
     def work_ns(self) -> int:
@@ -32,34 +32,34 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class DroppedItem:
-    """Value of a dropped item, which keeps its place; no stage is called with it.
+    """Value of a dropped item, which keeps its position; no stage is called with it.
 
-    A stage's function returns one to drop an item. That stage is the last of the item's spans.
+    A stage's function returns it to drop an item. The item's last span is of that stage.
     """
 
     cause: str
-    """Why, in a word or two, as it is counted: "stale"."""
+    """Reason in one or two words, under which the item is counted: "stale"."""
     error: HeadraceError | None = None
-    """The error behind it, where there is one."""
+    """The error that caused the drop, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item(Generic[T]):
-    """A value in a pipeline, and when each stage worked on it."""
+    """A value in a pipeline, with its spans."""
 
     index: int
-    """0-based place in the order of the stage it comes from: that of the source, until an
-    `Aggregate` numbers items anew."""
+    """0-based position in the order of the source, or of the last `Aggregate`, which renumbers
+    items."""
     value: T
     """`DroppedItem` for a dropped item."""
     spans: tuple[Span, ...]
-    """One per stage so far, the source first. Between the end of one span and the start of the
-    next the item waited: for its place in the order, for room, and in the queue."""
+    """One per stage so far, the source first. Between the end of a span and the start of the next,
+    the item waited: for its position in the order, for room, and in the queue."""
     source: int | None = 0
-    """Index of its source among several merged ones; None: it has parts of more than one."""
+    """Index of its source among merged ones; None if its parts are of several sources."""
     parts: int = 1
-    """Items that end with it: 1, unless it is aggregated. Of clips that overlap, each ends only the
-    frames that no later clip needs."""
+    """Number of source items that end with it: 1 unless it is aggregated. A frame that clips
+    share ends with the first of them."""
 
     @property
     def is_dropped(self) -> bool:
@@ -68,13 +68,13 @@ class Item(Generic[T]):
 
 
 def spans_over(items: Sequence[Item[Any]]) -> tuple[Span, ...]:
-    """Return one span per stage, covering those of all `items`; one or more, of one pipeline."""
+    """Return one span per stage that covers the spans of all `items`, at least one."""
     by_stage = zip(*(item.spans for item in items), strict=True)
     return tuple(_cover(spans) for spans in by_stage)
 
 
 def source_of(items: Iterable[Item[Any]]) -> int | None:
-    """Return the source of all `items`; None where they have several."""
+    """Return the source of all `items`; None if they have several."""
     sources = {item.source for item in items}
     return sources.pop() if len(sources) == 1 else None
 
@@ -90,30 +90,30 @@ def _cover(spans: Sequence[Span]) -> Span:
 class FlowStatistics:
     """Counts of items: arrived = delivered + dropped + in flight, at every moment.
 
-    In items of the source: a clip counts as the frames that end with it.
+    They count items of the source: a clip counts as the frames that end with it.
     """
 
     arrived: int
     delivered: int
-    """Taken by the consumer."""
+    """Items taken by the consumer."""
     dropped: Mapping[tuple[str, str], int]
     """(stage, cause) -> items that ended there."""
     in_flight: int
-    """Between the two; after the end of the run: not finished by then. The item at which a run
-    fails is one of them."""
+    """Items between arrival and delivery; after the run, unfinished items, among them the item at
+    which it failed."""
 
 
 class FlowMeter:
     """Counter of `FlowStatistics`. Thread-safe."""
 
     def __init__(self) -> None:
-        """All counts are 0."""
+        """Start at 0."""
         self._lock = threading.Lock()
         self._arrived = self._delivered = self._in_flight = 0
         self._dropped: Counter[tuple[str, str]] = Counter()
 
     def arrive(self) -> None:
-        """Count one item that arrived."""
+        """Count an item that arrived."""
         with self._lock:
             self._arrived += 1
             self._in_flight += 1
@@ -131,7 +131,7 @@ class FlowMeter:
             self._in_flight -= items
 
     def dropped_at(self, stage: str) -> dict[str, int]:
-        """Return cause -> items that were dropped at one stage so far."""
+        """Return cause -> number of items dropped at a stage so far."""
         dropped = self.statistics().dropped
         return {cause: items for (name, cause), items in dropped.items() if name == stage}
 

@@ -1,4 +1,4 @@
-"""The latest value of one thread, for any number of coroutines."""
+"""Latest value of a thread, for any number of coroutines."""
 
 import asyncio
 import threading
@@ -8,13 +8,13 @@ T = TypeVar("T")
 
 
 class LatestValue(Generic[T]):
-    """Holds the latest value; a coroutine that waits for a newer one gets the latest by then.
+    """Holds the latest value; coroutines can wait for a newer one.
 
-    Nothing blocks the producer: `put` replaces the value, whether or not it was read.
+    The producer never blocks: `put` replaces the value, read or not.
     """
 
     def __init__(self) -> None:
-        """No value yet."""
+        """Start without a value."""
         self._lock = threading.Lock()
         self._value: T | None = None
         self._number = 0
@@ -23,12 +23,12 @@ class LatestValue(Generic[T]):
 
     @property
     def number(self) -> int:
-        """Values put so far; the number of the latest, counted from 1."""
+        """Number of the latest value, counted from 1; 0 before the first."""
         return self._number
 
     @property
     def waiting(self) -> int:
-        """Coroutines that wait now."""
+        """Number of coroutines that wait now."""
         return len(self._waiting)
 
     def put(self, value: T) -> None:
@@ -45,12 +45,12 @@ class LatestValue(Generic[T]):
             self._wake()
 
     def get(self) -> tuple[int, T] | None:
-        """Return number and value of the latest; None before the first."""
+        """Return the latest (number, value); None before the first."""
         with self._lock:
             return None if self._value is None else (self._number, self._value)
 
     async def wait(self, after: int, seconds: float) -> bool:
-        """Wait for a value newer than number `after`; return False if none came in `seconds`."""
+        """Wait for a value after number `after`; return False if there is none within `seconds`."""
         loop = asyncio.get_running_loop()
         with self._lock:
             if self._number > after or self._is_closed:

@@ -1,10 +1,10 @@
-"""Pipeline: a source and stages, each in threads of its own, joined by bounded queues.
+"""Pipeline: a source and stages in their own threads, connected by bounded queues.
 
-Every item keeps the index the source gave it, and a stage with several workers puts its results in
-the order of these indices. A failure takes the place of the item that failed, so the consumer gets
-exactly the items before it, then the error: the result does not depend on timing. The stage that
-failed, and every stage the failure passes, cancels the stages before it. A dropped item keeps its
-place, too, with the cause.
+Every item keeps the index from the source, and a stage with several workers puts its results in the
+order of the indices. A failure replaces the failed item, so the consumer gets exactly the items
+before it, then the error: the result does not depend on timing. The failed stage, and every stage
+that the failure passes, cancels the stages before it. A dropped item keeps its position too, with
+the cause.
 """
 
 from collections.abc import Generator, Sequence
@@ -26,31 +26,29 @@ from headrace.units import check_integers
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """Description of a pipeline; nothing runs before `run`."""
+    """Description of a pipeline; `run` starts it."""
 
     source: AnySource
-    """Read in a thread of its own; a generator is closed there. A source that waits is a
-    `WaitableSource`, so that it can be woken: a pipeline that ends waits for its source. Several
-    sources are a `MergedSource`."""
+    """Source of the items, read in its own thread; a generator is closed there. A source that waits
+    must be a `WaitableSource`, which can be woken, because the pipeline joins its source at the
+    end. Several sources are a `MergedSource`."""
     stages: Sequence[AnyStage[Any, Any]] = ()
     capacity: int = 2
-    """Items that may wait behind the source and behind each stage. 2 evens out small differences
-    at little memory and latency; `QueueStatistics` shows whether more would help."""
+    """Capacity of the queue behind the source and behind each stage, in items. 2 evens out small
+    differences at little memory and latency; `QueueStatistics` shows whether more would help."""
     source_name: str = "source"
     """Name of the source in spans, statistics and errors."""
     overflow: Overflow = "wait"
-    """What a value of the source does when the queue behind it is full. A dropped one keeps its
-    place, with the cause "overflow"; stages always wait, so no work was spent on it."""
+    """Policy of the source for a full queue. A dropped item keeps its position, with the cause
+    "overflow"; stages always wait, so no work is spent on dropped items."""
     source_capacity: int | None = None
-    """Items that may wait behind the source; None means as many as behind each stage. Larger where
-    a stage aggregates many small items."""
+    """Capacity of the queue behind the source; None: `capacity`. Larger if a stage aggregates many
+    small items."""
     lanes: int = 1
-    """Sources that share the queue behind them in equal parts, so that a fast one never drops the
-    items of a slow one: the number of merged sources. 1: the queue is not divided."""
-
+    """Number of equal parts of the queue behind merged sources, one per source, so that a fast
+    source never drops items of a slow one. 1: the queue is not divided."""
     traces_source: bool = True
-    """Whether the source's work is traced; False where it only passes on what other threads
-    make."""
+    """Whether the source's work is traced; False if it only forwards values of other threads."""
 
     def __post_init__(self) -> None:
         names = [self.source_name, *(stage.name for stage in self.stages)]
@@ -59,25 +57,25 @@ class Pipeline:
         check_integers(1, capacity=self.capacity, source_capacity=self.source_capacity)
 
     def run(self, *, clock: Clock = SYSTEM_CLOCK, tracer: Tracer = NO_OP_TRACER) -> "Run":
-        """Run it: `with pipeline.run() as run: for item in run: ...`.
+        """Run the pipeline: `with pipeline.run() as run: for item in run: ...`.
 
-        Each run iterates the source anew, so a generator is good for one. `tracer` gets a range
-        for each item that the source or a stage works on.
+        Each run iterates the source again, so a generator serves one run. `tracer` gets a range for
+        each item that the source or a stage works on.
         """
         return Run(self, clock, tracer)
 
 
 class Run:
-    """One run of a pipeline: an iterator of the `Item`s that leave the last stage, in order.
+    """A run of a pipeline: an iterator of the `Item`s of the last stage, in order.
 
-    Threads start with the first item taken. When the run ends, in any way (exhausted, failed,
-    closed, end of the `with` block, garbage), all threads are cancelled and joined, and sources
-    that wait are woken. A dropped item comes in its place: `item.is_dropped`.
+    Threads start at the first `next`. When the run ends in any way (exhausted, failed, closed, end
+    of the `with` block, garbage-collected), all threads are cancelled and joined, and waiting
+    sources are woken. Dropped items are included, in order: `item.is_dropped`.
 
     Iterating raises:
-        StageError: A stage or the source raised an exception, which is the `__cause__`.
-        HeadraceError: A stage or the source raised one: it arrives as itself, with a note that
-            names the stage, so that a MediaError stays a MediaError.
+        StageError: a stage or the source raised an exception, which is the `__cause__`.
+        HeadraceError: a stage or the source raised it; a note names the stage. A MediaError stays a
+            MediaError.
     """
 
     def __init__(self, pipeline: Pipeline, clock: Clock, tracer: Tracer) -> None:
@@ -109,7 +107,7 @@ class Run:
                 for stage in pipeline.stages
             ),
         ]
-        # Gets no reference to this object, so that a forgotten run is closed at once.
+        # The generator must not refer to this object, so that a forgotten run is closed at once.
         self._items = _deliver(source, pipeline.stages, self._executors, self._flow)
 
     def __iter__(self) -> "Run":
@@ -119,7 +117,7 @@ class Run:
         return next(self._items)
 
     def close(self) -> None:
-        """Cancel and join all threads. Items in work are finished and discarded."""
+        """Cancel and join all threads; they finish their items, which are discarded."""
         self._items.close()
 
     def __enter__(self) -> "Run":
@@ -144,9 +142,9 @@ class Run:
         return self._flow.statistics()
 
     def queues(self) -> tuple[QueueStatistics, ...]:
-        """Return the statistics of the queue behind each stage so far, by the stage's name.
+        """Return the statistics so far of the queue behind the source and each stage.
 
-        The consumer reads the last one: its `starved_seconds` is how long the consumer waited.
+        The consumer reads the last queue: its `starved_seconds` is the consumer's wait.
         """
         return tuple(executor.queue.statistics() for executor in self._executors)
 

@@ -1,4 +1,4 @@
-"""POSIX calls: deferred SIGINT, limits of open files, file locks, children that end with a parent.
+"""POSIX calls: deferred SIGINT, limits of open files, file locks, and killing orphaned children.
 
 On Windows, which lacks `fcntl` and `resource`, `check_posix` raises BackendError before each use.
 """
@@ -21,31 +21,31 @@ if sys.platform != "win32":
 
 
 def check_posix(request: str) -> None:
-    """Check that this system locks files and groups processes as POSIX does.
+    """Check that this system has file locks and process groups of POSIX.
 
     Args:
-        request: What needs it, to begin the message with.
+        request: What needs them: the start of the message.
 
     Raises:
         BackendError: this system is Windows.
     """
     if sys.platform == "win32":
         raise BackendError(
-            f"{request} needs file locks and process groups of POSIX, which Windows does not have; "
-            "run it on Linux, on macOS or in WSL"
+            f"{request} needs POSIX file locks and process groups, which Windows lacks; run it on "
+            "Linux, on macOS or in WSL"
         )
 
 
 @contextmanager
 def deferred_sigint() -> Generator[None, None, None]:
-    """Defer a Ctrl-C to the end of the block, where it is raised as usual.
+    """Defer Ctrl-C to the end of the block, where it is raised as usual.
 
         with deferred_sigint():
-            self._running[name] = start()  # either not started, or known
+            self._running[name] = start()  # either not started, or recorded
 
-    Python raises KeyboardInterrupt between any two instructions: without this, a process that has
-    just started could be in no variable. For short blocks. Does nothing in threads other than the
-    main one, where it is never raised, and where Python does not handle SIGINT.
+    Python may raise KeyboardInterrupt between any two instructions, so a started process could be
+    lost before it is assigned. For short blocks. Does nothing outside the main thread, where
+    KeyboardInterrupt is never raised, or if Python does not handle SIGINT.
     """
     handler = signal.getsignal(signal.SIGINT)
     if current_thread() is not main_thread() or not callable(handler):
@@ -62,13 +62,13 @@ def deferred_sigint() -> Generator[None, None, None]:
 
 
 _FILE_SHARE = 0.5
-"""Share of the files that this process may open; the rest is left to other code in it."""
+"""Share of the process's open files for headrace; the rest is for other code."""
 _WINDOWS_FILES: Final = 8192
-"""Files that the C runtime of Windows opens at most."""
+"""Maximum number of open files in the C runtime of Windows."""
 
 
 def max_open_files() -> int:
-    """Return how many files headrace may keep open: half of the system's limit."""
+    """Return the number of files that headrace may keep open: half of the system's limit."""
     if sys.platform == "win32":
         return int(_WINDOWS_FILES * _FILE_SHARE)
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -76,7 +76,7 @@ def max_open_files() -> int:
 
 
 def files_to_keep_open(needed: int, num_of_file: int | None) -> int:
-    """Return how many of the `needed` files stay open: at most `num_of_file`, and the limit.
+    """Return how many of `needed` files to keep open: at most `num_of_file`, and the limit.
 
     Raises:
         ConfigError: `num_of_file` is above the limit.
@@ -84,8 +84,8 @@ def files_to_keep_open(needed: int, num_of_file: int | None) -> int:
     limit = max_open_files()
     if num_of_file is not None and num_of_file > limit:
         raise ConfigError(
-            f"num_of_file={num_of_file} files were to stay open, the system allows this process "
-            f"{limit} besides its others; ask for fewer, or raise the limit (ulimit -n)"
+            f"num_of_file must be at most {limit}, half of the system's limit of open files, got "
+            f"{num_of_file}; give fewer, or raise the limit (ulimit -n)"
         )
     return min(needed, num_of_file or limit)
 
@@ -97,13 +97,13 @@ _LOCK_POLL_SECONDS: Final = 0.001
 def file_lock(
     path: Path, *, is_shared: bool = False, waits: bool = False, timeout_seconds: float = 0.0
 ) -> Iterator[bool]:
-    """Hold a lock while the block runs; yield whether it is held.
+    """Hold a file lock inside the block; yield whether it is held.
 
     Args:
-        path: The file to lock; created where missing. Nothing is written to it.
+        path: The file to lock; created if missing. Nothing is written to it.
         is_shared: Whether other shared locks may be held at the same time.
-        waits: Whether to wait until it is free; else False is yielded where it is not.
-        timeout_seconds: Seconds to wait, about, where `waits` is False.
+        waits: Whether to wait without limit until the lock is free.
+        timeout_seconds: Approximate seconds to wait if `waits` is False; then False is yielded.
 
     Raises:
         BackendError: this system is Windows.
@@ -126,22 +126,22 @@ def file_lock(
         try:
             yield remaining > 0
         finally:
-            # Closing is not enough: a process that was forked meanwhile has the file open too.
+            # Closing is not enough: a process forked meanwhile has the file open too.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
         os.close(descriptor)
 
 
 def kill_at_hangup(pipe: int, owner: int) -> None:
-    """Have the kernel kill a process when the other end of a pipe is closed everywhere.
+    """Let the kernel kill a process when the write end of a pipe is closed everywhere.
 
-    It needs no thread, no lock and no code of the process, which may be inside any library. The
-    setting belongs to the pipe's open end, so another process can make it. Linux only; elsewhere
-    nothing is done.
+    It needs no thread, lock or code in the process, which may be inside any library. The setting
+    belongs to the open file description, so another process can make it. Linux only; does nothing
+    elsewhere.
 
     Args:
-        pipe: The read end, on which nothing ever arrives; `owner` keeps it open.
-        owner: Id of the process to kill; negative: of a process group.
+        pipe: Read end of a pipe without data; `owner` keeps it open.
+        owner: Id of the process to kill; negative: id of a process group.
     """
     if sys.platform != "linux":
         return

@@ -1,7 +1,7 @@
-"""Pipeline whose stages are processes: queues carry small values, shared memory the large ones.
+"""Pipeline with stages in processes: queues carry small values, shared memory the large ones.
 
-`Pipeline` runs the same stages in threads. Processes do not share the interpreter's lock, but each
-imports what it needs at its start, and everything between them is copied into shared memory.
+`Pipeline` runs stages in threads. Processes do not share the interpreter's lock, but each imports
+its modules at its start, and data between them is copied into shared memory.
 """
 
 import threading
@@ -19,43 +19,43 @@ from headrace.runtime.waitable_source import Waiter
 from headrace.units import check_integers
 
 StageWork = Callable[[memoryview, Any], Any]
-"""Called with an item's memory and the value of the stage before; returns the new value."""
+"""Called with an item's memory and the previous stage's value; returns the new value."""
 SourceWork = Callable[[Any, Waiter, Callable[[], memoryview]], Iterator[Any]]
-"""Called with an order, a waiter for its pace and a function that returns the next item's memory;
-yields the value of each item that it wrote there."""
+"""Called with an order, a waiter for its pace and a function that returns the next item's memory.
+Writes items there and yields the value of each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessStage:
-    """One stage, run in a process of its own."""
+    """A stage in its own process."""
 
     name: str
     make: Callable[[Any], AbstractContextManager[Any]]
-    """Called there once: yields a `SourceWork` for the first stage, a `StageWork` for the others.
-    A function at the top of a module, which the process imports by its name."""
+    """Called once in the process: yields a `SourceWork` for the first stage, a `StageWork` for
+    other stages. A module-level function, which the process imports by its name."""
     argument: Any = None
     """Argument of `make`, sent by pickling."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SharedItem:
-    """What the queues carry: a small value, and the slot of shared memory that belongs to it."""
+    """Message of the queues: a small value, and its slot of shared memory."""
 
     slot: int
-    """Index of its memory."""
+    """Index of the slot."""
     value: Any
     spans: tuple[Span, ...]
-    """When each stage so far worked on it, the source first, by the clock that all processes of a
-    machine share."""
+    """One per stage so far, the source first, by the clock that all processes of a machine
+    share."""
 
 
 def run_process(
     stage: ProcessStage, memory: Any, slot_bytes: int, inbox: Any, outbox: Any, free: Any = None
 ) -> None:
-    """Run a stage until its process is ended; the source gets `free`, the queue of free slots.
+    """Run a stage until its process is terminated; for the source, `free` has the free slots.
 
-    Its messages are `SharedItem`; None after the items of an order, and once at the start, when all
-    stages before are ready; and the error that ended a stage.
+    Messages are `SharedItem`s; None after the items of an order, and once at the start, when all
+    earlier stages are ready; or the error of a failed stage.
     """
     slots = _slots(memory, slot_bytes)
     try:
@@ -69,14 +69,14 @@ def run_process(
                 outbox.put(message)
     except BaseException as error:  # noqa: BLE001 - sent to the parent, which raises it
         if not isinstance(error, HeadraceError):
-            words = f"stage {stage.name!r} failed: {type(error).__name__}: {error}"
-            error = StageError(words, stage=stage.name)
+            message = f"stage {stage.name!r} failed: {type(error).__name__}: {error}"
+            error = StageError(message, stage=stage.name)
         outbox.put(error)
-        threading.Event().wait()  # to be ended: an exit would look like a crash
+        threading.Event().wait()  # until terminated: an exit would look like a crash
 
 
 def _slots(memory: Any, slot_bytes: int) -> list[memoryview]:
-    """Return the slots of equal size of the memory that all processes share."""
+    """Return the equal slots of the shared memory."""
     view = memoryview(memory).cast("B")
     return [view[start : start + slot_bytes] for start in range(0, len(view), slot_bytes)]
 
@@ -110,15 +110,15 @@ def _stage_messages(
 
 
 _POLL_SECONDS: Final = 0.2
-"""Seconds without a result after which processes are checked for crashes."""
+"""Interval of checks for crashed processes, without a result."""
 
 
 class ProcessPipeline:
     """Stages in processes: `with ProcessPipeline(...) as line: for item in line.run(order): ...`.
 
-    Entering waits until all of them are ready, which takes seconds where they import PyTorch.
-    Leaving ends them all, in any case; they also end with this process, and get no Ctrl-C. Not
-    thread-safe.
+    Entering waits until all processes are ready, which takes seconds if they import PyTorch.
+    Leaving terminates them, in any case; they also end with this process, and receive no Ctrl-C.
+    Not thread-safe.
     """
 
     def __init__(
@@ -135,9 +135,9 @@ class ProcessPipeline:
         Args:
             stages: The source first.
             slot_bytes: Bytes of an item's memory.
-            slots: Items in the pipeline, at most.
-            capacity: Items that may wait behind a stage.
-            clock: Times the start.
+            slots: Maximum number of items in the pipeline.
+            capacity: Capacity of the queue behind each stage.
+            clock: Clock that measures the start.
 
         Raises:
             ConfigError: there is no stage, or a number is below 1.
@@ -170,13 +170,13 @@ class ProcessPipeline:
         self.close()
 
     def run(self, order: Any) -> Generator[tuple[SharedItem, memoryview], None, None]:
-        """Send the source an order; yield its items in order, each with its memory, to the end.
+        """Send an order to the source; yield its items in order, each with its memory.
 
-        The memory of an item is valid until the next one is taken.
+        The memory of an item is valid until the next `next`.
 
         Raises:
-            HeadraceError: as a stage raised it.
-            StageError: a stage raised another exception, or its process was ended.
+            HeadraceError: a stage raised it.
+            StageError: a stage raised another exception, or its process ended.
         """
         self._orders.put(order)
         while (item := self._next()) is not None:
@@ -184,7 +184,7 @@ class ProcessPipeline:
             self._free.put(item.slot)
 
     def close(self) -> None:
-        """End all processes, and release their shared memory. May be called again."""
+        """Terminate all processes, and release the shared memory. May be called again."""
         self._processes.close()
         for queue in self._queues:
             queue.close()
@@ -200,7 +200,7 @@ class ProcessPipeline:
         for slot in range(self._num_slots):
             self._free.put(slot)
         inbox: Any = self._orders
-        free: tuple[Any, ...] = (self._free,)  # for the source alone
+        free: tuple[Any, ...] = (self._free,)  # for the source only
         for stage, outbox in zip(self._stages, outboxes, strict=True):
             name, shared = f"headrace-{stage.name}", (memory, self._slot_bytes, inbox, outbox)
             self._processes.start(name, run_process, stage, *shared, *free)
@@ -208,7 +208,7 @@ class ProcessPipeline:
         self._results = inbox
 
     def _next(self) -> SharedItem | None:
-        """Return the next item, or None at the end of an order; raise what a stage failed with."""
+        """Return the next item, None at the end of an order; raise the error of a failed stage."""
         while True:
             try:
                 result = self._results.get(timeout=_POLL_SECONDS)

@@ -13,7 +13,7 @@ from headrace.errors import BackendError, ConfigError
 def available_cores() -> frozenset[int]:
     """Return the cores that the calling thread may run on now.
 
-    All cores of the machine on a system that cannot bind a process to cores, such as macOS.
+    Returns all cores of the machine on a system without core binding, such as macOS.
     """
     if not can_bind():
         return frozenset(range(os.cpu_count() or 1))
@@ -26,10 +26,10 @@ def can_bind() -> bool:
 
 
 def parse_cores(text: str) -> frozenset[int]:
-    """Return the cores that `text` names: "0-3,6" is {0, 1, 2, 3, 6}, "all" `available_cores()`.
+    """Return the cores of a text: "0-3,6" is {0, 1, 2, 3, 6}, "all" is `available_cores()`.
 
     Raises:
-        ConfigError: `text` names no cores; a range runs backwards.
+        ConfigError: the text is not a list of cores, or a range is reversed.
     """
     if text.strip() == "all":
         return available_cores()
@@ -40,13 +40,13 @@ def parse_cores(text: str) -> frozenset[int]:
             raise ConfigError(f'cores must read like "0-3,6" or "all", got {text!r}')
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
-            raise ConfigError(f"a range of cores runs upwards, got {part.strip()!r} in {text!r}")
+            raise ConfigError(f"a range of cores must ascend, got {part.strip()!r} in {text!r}")
         cores.update(range(first, last + 1))
     return frozenset(cores)
 
 
 def check_cores(text: str) -> None:
-    """Check that `text` names cores that this process may use.
+    """Check that this process may use the cores of a text.
 
     Raises:
         ConfigError, BackendError: as `parse_cores` and `bind_cores`.
@@ -55,7 +55,7 @@ def check_cores(text: str) -> None:
 
 
 def cores_text(cores: Iterable[int]) -> str:
-    """Return cores as `parse_cores` reads them: {0, 1, 2, 6} is "0-2,6"."""
+    """Return cores as text for `parse_cores`: {0, 1, 2, 6} is "0-2,6"."""
     runs: list[list[int]] = []
     for core in sorted(cores):
         if runs and core == runs[-1][-1] + 1:
@@ -66,14 +66,14 @@ def cores_text(cores: Iterable[int]) -> str:
 
 
 def bind_cores(cores: frozenset[int]) -> None:
-    """Bind this process to `cores`: all its threads, and those it starts later.
+    """Bind this process to `cores`: all its threads, and threads it starts later.
 
-    A later call can take fewer cores, not others. The number of threads that a library starts does
-    not change: set that as well, or they share the cores.
+    A later call can only choose among these cores. Libraries do not adjust their number of threads:
+    set it as well, or the threads share the cores.
 
     Raises:
-        ConfigError: `cores` is empty, or the calling thread may not run on one of them.
-        BackendError: This system cannot bind a process to cores.
+        ConfigError: `cores` is empty, or not available to the calling thread.
+        BackendError: this system cannot bind a process to cores.
     """
     _check_available(cores)
     _set_affinity(cores)
@@ -82,20 +82,20 @@ def bind_cores(cores: frozenset[int]) -> None:
 def _check_available(cores: frozenset[int]) -> None:
     if not can_bind():
         raise BackendError(
-            f"cores {cores_text(cores)} were asked for, but this system cannot bind a process to "
-            "cores; leave cores out (Linux can)"
+            f"cannot bind to cores {cores_text(cores)}: this system has no core binding; leave "
+            "cores out, or run on Linux"
         )
     available = available_cores()
     if not cores or not cores <= available:
         raise ConfigError(
-            f"cores {cores_text(cores) or 'none'} were asked for; this process may use "
-            f"{cores_text(available)}"
+            f"cores must be among {cores_text(available)}, which this process may use, got "
+            f"{cores_text(cores) or 'none'}"
         )
 
 
 @contextmanager
 def bound_to_cores(cores: frozenset[int] | None) -> Iterator[None]:
-    """Bind this process to `cores` while the block runs; None changes nothing.
+    """Bind this process to `cores` inside the block; None changes nothing.
 
     Raises:
         ConfigError, BackendError: as `bind_cores`.
@@ -112,8 +112,8 @@ def bound_to_cores(cores: frozenset[int] | None) -> Iterator[None]:
 
 
 def _set_affinity(cores: frozenset[int]) -> None:
-    # A new thread inherits the cores of the thread that starts it, but threads that run already
-    # (a library's pool) keep theirs unless each is bound.
+    # A new thread inherits the cores of its starter, but running threads (a library's pool) keep
+    # theirs unless each is bound.
     for thread in psutil.Process().threads():
-        with suppress(ProcessLookupError):  # it has just ended
+        with suppress(ProcessLookupError):  # the thread has ended
             os.sched_setaffinity(thread.id, cores)

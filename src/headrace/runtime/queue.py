@@ -1,4 +1,4 @@
-"""Bounded queue between threads, which can end, be cancelled, and report its statistics."""
+"""Bounded queue between threads, which can be closed and cancelled, with statistics."""
 
 import threading
 from collections import deque
@@ -13,45 +13,47 @@ from headrace.runtime.distribution import Distribution, RingBuffer
 from headrace.units import check_integers, one_of
 
 WAIT_SAMPLES: Final = 65_536
-"""Waiting times kept per queue, the latest: 36 minutes at 30 items/s, at most 0.5 MiB."""
+"""Number of latest waiting times kept per queue: 36 minutes at 30 items/s, at most 0.5 MiB."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueStatistics:
-    """One queue from its creation until it was drained or cancelled, or until now."""
+    """Statistics of a queue, from its creation until it was drained or cancelled, or until now."""
 
     name: str
     capacity: int
-    """Items it can hold."""
+    """Maximum number of items in the queue."""
     puts: int
     gets: int
-    """`puts - gets` items are inside, were dropped for newer ones, or discarded by a cancel."""
+    """`puts - gets` items are in the queue, or were dropped for newer ones or discarded by
+    `cancel`."""
     elapsed_seconds: float
-    """Length of the observation, to compare the seconds below with."""
+    """Observed time, to compare the seconds below with."""
     mean_occupancy: float
     """Time-weighted share of the capacity in use, in [0, 1]. Near 1: the consumer is the slower
     side. Near 0: the producer is."""
     depth: int
-    """Items inside now."""
+    """Number of items in the queue now."""
     max_occupancy: float
-    """The largest share ever in use. Well below 1: the capacity can be smaller at no loss."""
+    """Largest share of the capacity ever in use. Well below 1: the capacity can be smaller at no
+    loss."""
     starved_seconds: float
-    """Consumers waited for input, summed over consumers, waits in progress and the wait for the
-    first item included. Near `elapsed_seconds` for one consumer: speed up the producer."""
+    """Time that consumers waited for input, summed, including waits in progress and the wait for
+    the first item. Near `elapsed_seconds` with one consumer: speed up the producer."""
     blocked_seconds: float
-    """Producers waited for room, or for their place in the order, summed over producers. Near
-    `elapsed_seconds` for one producer: speed up the consumer. Both near 0: well matched."""
+    """Time that producers waited for room or for their position in the order, summed. Near
+    `elapsed_seconds` with one producer: speed up the consumer. Both near 0: well matched."""
     wait_ms: Distribution | None
-    """How long items lay in the queue: the latency it adds. Exact, over the latest
-    `WAIT_SAMPLES` items that left it; None if none did. Near capacity x the consumer's time per
-    item: the queue is always full, and a smaller one would cut the latency."""
+    """Time of items in the queue, which adds to latency. Exact, over the latest `WAIT_SAMPLES`
+    items that left it; None if none did. Near capacity x the consumer's time per item: the queue is
+    always full, and a smaller one reduces latency."""
 
 
 class QueueMeter:
     """Counter of `QueueStatistics`. Not thread-safe: the queue's lock guards it.
 
     Waits and occupancy are integrals over time, so a wait in progress counts up to now.
-    `advance` must be called before any of the three levels changes.
+    Call `advance` before any of the three levels changes.
     """
 
     def __init__(self, name: str, capacity: int, now_ns: int) -> None:
@@ -77,19 +79,19 @@ class QueueMeter:
         self._blocked_ns += elapsed_ns * self.waiting_producers
 
     def put(self) -> None:
-        """Count one item that came in."""
+        """Count an item that entered."""
         self._puts += 1
         self.depth += 1
         self._max_depth = max(self._max_depth, self.depth)
 
     def got(self, wait_ns: int) -> None:
-        """Count one item that left after `wait_ns`."""
+        """Count an item that left after `wait_ns`."""
         self._gets += 1
         self.depth -= 1
         self._waits_ns.append(wait_ns)
 
     def stop(self, now_ns: int) -> None:
-        """Count nothing after this moment."""
+        """Stop counting at this moment."""
         self.advance(now_ns)
         self._is_stopped = True
 
@@ -114,32 +116,32 @@ class QueueMeter:
 T = TypeVar("T")
 
 Overflow = Literal["wait", "drop_oldest"]
-"""What a full queue does with a further item: its producer waits for room; or the oldest item is
+"""Policy of a full queue for a further item: its producer waits for room; or the oldest item is
 dropped, so that the output is fresh."""
 
 
 class Closed(Exception):  # noqa: N818 - an end, not an error
-    """The producers are done and all items were taken."""
+    """All producers have closed the queue and all items were taken."""
 
 
 class Cancelled(Exception):  # noqa: N818 - an end, not an error
-    """The queue was cancelled. Stays inside `runtime`: it ends a thread quietly."""
+    """The queue was cancelled; ends a thread silently, inside `runtime`."""
 
 
 @dataclass(slots=True, eq=False)
 class _Entry(Generic[T]):
     put_ns: int
     item: T
-    instead: T | None
+    replacement: T | None
     takes_room: bool
     lane: int
 
 
 class BoundedQueue(Generic[T]):
-    """First-in first-out queue; `put` waits for room, or drops, and `get` waits for an item.
+    """First-in first-out queue; `put` waits for room or drops an item, `get` waits for an item.
 
     Thread-safe, for any number of producers and consumers. `for item in queue` takes items until
-    the producers are done; several threads may do so at once and share the items.
+    all producers have closed it; several threads may share the items in this way.
     """
 
     def __init__(
@@ -152,16 +154,16 @@ class BoundedQueue(Generic[T]):
         overflow: Overflow = "wait",
         lanes: int = 1,
     ) -> None:
-        """A queue of `capacity` items, open until each of `producers` has closed it.
+        """Create an empty queue, open until each producer has closed it.
 
         Args:
-            capacity: Items it can hold.
-            name: Its name in statistics and errors.
+            capacity: Maximum number of items.
+            name: Name in statistics and errors.
             producers: Number of threads that close it.
-            clock: Measures the waits.
-            overflow: What a full queue does with a further item.
-            lanes: Equal parts of the capacity: an item is put into a lane, and finds the queue
-                full when that lane is.
+            clock: Clock of the statistics.
+            overflow: Policy of a full queue for a further item.
+            lanes: Number of equal parts of the capacity; the queue is full for an item if its lane
+                is full.
 
         Raises:
             ConfigError: a number is below 1, `overflow` is unknown, or `capacity` is not a multiple
@@ -171,21 +173,21 @@ class BoundedQueue(Generic[T]):
         one_of(Overflow, overflow=overflow)
         if capacity % lanes:
             raise ConfigError(
-                f"queue {name!r} shares its places equally: capacity must be a multiple of lanes, "
-                f"got {capacity} and {lanes}"
+                f"capacity of queue {name!r} must be a multiple of its lanes, got {capacity} and "
+                f"{lanes}"
             )
         self._share = capacity // lanes
         self._overflow = overflow
         self._clock = clock
         self._entries: deque[_Entry[T]] = deque()
-        # Of each lane, the entries that take room.
+        # The entries of each lane that take room.
         self._with_room: list[deque[_Entry[T]]] = [deque() for _ in range(lanes)]
         self._open_producers = producers
         self._is_cancelled = False
-        self._next_place = 0
+        self._next_position = 0
         self._meter = QueueMeter(name, capacity, clock.now_ns())
-        # Re-entrant, because the garbage collector may close a run, and so cancel its queues,
-        # in a thread that holds this very lock.
+        # Re-entrant: the garbage collector may close a run, and so cancel its queues, in a thread
+        # that holds this lock.
         self._lock = threading.RLock()
         self._has_room = threading.Condition(self._lock)
         self._has_items = threading.Condition(self._lock)
@@ -194,43 +196,43 @@ class BoundedQueue(Generic[T]):
         self,
         item: T,
         *,
-        place: int | None = None,
-        instead: T | None = None,
+        position: int | None = None,
+        replacement: T | None = None,
         takes_room: bool = True,
         lane: int = 0,
     ) -> T | None:
-        """Add an item; where the queue is full, wait or drop the oldest, by `overflow`.
+        """Add an item; if the queue is full, wait or drop the oldest item, by `overflow`.
 
         Args:
             item: The item.
-            place: Number of items before this one. Producers that number their items put them in
-                that order: each waits for the item before. All puts have a place, or none has.
-            instead: What replaces the item if it is dropped; None: nothing does.
-            takes_room: False for a small item that is never dropped, such as the replacement of a
-                dropped one: it enters a full queue at once, and is not counted.
-            lane: The lane it is put into.
+            position: Number of items before this one, for producers that number their items: each
+                put waits for the item before. Give it for all items of a queue, or for none.
+            replacement: Item that takes the position of this one if it is dropped.
+            takes_room: False for a small item that is never dropped, such as a replacement: it
+                enters a full queue at once, and is not counted.
+            lane: Index of the lane.
 
         Returns:
-            The item that was dropped; None if none was.
+            The dropped item, if any.
 
         Raises:
-            Cancelled: The queue was cancelled, also while waiting.
-            Closed: The queue was closed, also while waiting.
-            ConfigError: Another item was put at this place.
+            Cancelled: the queue is cancelled, before or while waiting.
+            Closed: the queue is closed, before or while waiting.
+            ConfigError: another item was put at this position.
         """
         with self._lock:
             must_wait = takes_room and self._overflow == "wait"
             now_ns = self._wait(
-                self._has_room, lambda: self._may_put(place, must_wait, lane), producers=1
+                self._has_room, lambda: self._may_put(position, must_wait, lane), producers=1
             )
             if self._is_cancelled:
                 raise Cancelled
             if not self._open_producers:
                 raise Closed
-            self._next_place += 1
-            dropped = self._add(_Entry(now_ns, item, instead, takes_room, lane))
+            self._next_position += 1
+            dropped = self._add(_Entry(now_ns, item, replacement, takes_room, lane))
             self._has_items.notify()
-            # All of them, because only one has the next place.
+            # All producers: only one has the next position.
             self._has_room.notify_all()
             return dropped
 
@@ -238,9 +240,9 @@ class BoundedQueue(Generic[T]):
         """Return the oldest item; wait while the queue is empty, for `timeout_seconds` at most.
 
         Raises:
-            Cancelled: The queue was cancelled, also while waiting.
-            Closed: The queue is empty and its producers are done.
-            TimeoutError: No item came in time.
+            Cancelled: the queue is cancelled, before or while waiting.
+            Closed: the queue is empty, and all producers have closed it.
+            TimeoutError: there is no item in time.
         """
         with self._lock:
             now_ns = self._wait(self._has_items, self._may_get, timeout_seconds, consumers=1)
@@ -260,17 +262,17 @@ class BoundedQueue(Generic[T]):
             return entry.item
 
     def __iter__(self) -> Iterator[T]:
-        """Yield items until the producers are done.
+        """Yield items until all producers have closed the queue.
 
         Raises:
-            Cancelled: The queue was cancelled.
+            Cancelled: the queue is cancelled.
         """
         with suppress(Closed):
             while True:
                 yield self.get()
 
     def close(self) -> None:
-        """Close for one producer; after the last, `get` empties the queue, then raises Closed."""
+        """Close the queue for one producer; after the last, an empty queue raises Closed."""
         with self._lock:
             self._open_producers = max(0, self._open_producers - 1)
             if self._open_producers:
@@ -281,7 +283,7 @@ class BoundedQueue(Generic[T]):
             self._has_room.notify_all()
 
     def cancel(self) -> None:
-        """Discard all items and wake all threads: every `put` and `get` raises from now on."""
+        """Discard all items and wake all threads: from now on every `put` and `get` raises."""
         with self._lock:
             self._meter.stop(self._clock.now_ns())
             self._is_cancelled = True
@@ -297,41 +299,44 @@ class BoundedQueue(Generic[T]):
             return self._may_put(None, must_wait=True, lane=0)
 
     def is_empty(self) -> bool:
-        """Return whether it holds no item now."""
+        """Return whether it has no item now."""
         with self._lock:
             return not self._entries
 
     def statistics(self) -> QueueStatistics:
-        """Return the statistics so far. Sorts the waiting times: some ms when they are many."""
+        """Return the statistics so far. Sorts the waiting times: some ms if there are many."""
         with self._lock:
             self._meter.advance(self._clock.now_ns())
             return self._meter.statistics()
 
-    def _may_put(self, place: int | None, must_wait: bool, lane: int) -> bool:
+    def _may_put(self, position: int | None, must_wait: bool, lane: int) -> bool:
         if self._is_cancelled or not self._open_producers:
             return True
-        if place is not None and place < self._next_place:
-            raise ConfigError(f"place {place} is taken, the next free one is {self._next_place}")
+        if position is not None and position < self._next_position:
+            raise ConfigError(
+                f"position must be at least {self._next_position}, the next free one, got "
+                f"{position}"
+            )
         has_room = not must_wait or len(self._with_room[lane]) < self._share
-        return has_room and place in (None, self._next_place)
+        return has_room and position in (None, self._next_position)
 
     def _add(self, entry: _Entry[T]) -> T | None:
-        """Append an entry; return the item that was dropped for it."""
+        """Append an entry; return the item dropped for it."""
         self._entries.append(entry)
         if not entry.takes_room:
             return None
-        inside = self._with_room[entry.lane]
-        oldest = inside.popleft() if len(inside) == self._share else None
-        inside.append(entry)
+        lane = self._with_room[entry.lane]
+        oldest = lane.popleft() if len(lane) == self._share else None
+        lane.append(entry)
         self._meter.depth -= oldest is not None
         self._meter.put()
         if oldest is None:
             return None
         dropped = oldest.item
-        if oldest.instead is None:
+        if oldest.replacement is None:
             self._entries.remove(oldest)
         else:
-            oldest.item, oldest.takes_room = oldest.instead, False
+            oldest.item, oldest.takes_room = oldest.replacement, False
         return dropped
 
     def _may_get(self) -> bool:

@@ -1,4 +1,4 @@
-"""Processes that start their work together, as ranks do: a rendezvous, and a pool of ranks."""
+"""Processes that start their work together, as ranks do: a rendezvous, and a run of ranks."""
 
 import json
 import multiprocessing
@@ -21,31 +21,31 @@ from headrace.runtime.waitable_source import Waiter
 _GATE: Final = "begin.json"
 """File that the rendezvous writes when it opens."""
 _POLL_SECONDS: Final = 0.02
-"""Seconds between two looks for it."""
+"""Interval of checks for that file."""
 AHEAD_SECONDS: Final = 0.25
-"""Seconds from the opening to the common start: enough for every participant to see it."""
+"""Seconds from the opening to the common start, enough for every participant to see the file."""
 
 
 class Rendezvous:
-    """A folder where participants report, wait and are started together. Not thread-safe."""
+    """Folder through which participants send messages and start together. Not thread-safe."""
 
     def __init__(self, folder: Path, clock: Clock = SYSTEM_CLOCK) -> None:
-        """No participant yet.
+        """Start without participants.
 
         Args:
-            folder: An empty folder; its owner deletes it.
-            clock: One that other processes of this machine read the same.
+            folder: An empty folder; the caller deletes it.
+            clock: A clock that all processes of this machine share.
         """
         self._folder = folder
         self._clock = clock
         self._offsets: dict[str, int] = {}
 
     def address(self, name: str) -> str:
-        """Return the address that the `Participant` called `name` takes."""
+        """Return the address for the `Participant` called `name`."""
         return json.dumps([str(self._folder), name, psutil.Process().pid])
 
     def receive(self) -> list[tuple[str, Json]]:
-        """Return the messages since the last call as (name, message), those of a name in order."""
+        """Return the messages since the last call as (name, message), in order per name."""
         messages: list[tuple[str, Json]] = []
         for path in sorted(self._folder.glob("*.jsonl")):
             offset = self._offsets.get(path.stem, 0)
@@ -57,7 +57,7 @@ class Rendezvous:
         return messages
 
     def open(self) -> int:
-        """Start all participants; return when, in nanoseconds of the clock."""
+        """Start all participants; return the common start in nanoseconds of the clock."""
         start_ns = self._clock.now_ns() + round(AHEAD_SECONDS * 1e9)
         partial = self._folder / f".{_GATE}"
         partial.write_text(json.dumps(start_ns), encoding="utf-8")
@@ -66,10 +66,10 @@ class Rendezvous:
 
 
 class Participant:
-    """One process at a rendezvous. Not thread-safe."""
+    """A process at a rendezvous. Not thread-safe."""
 
     def __init__(self, address: str, clock: Clock = SYSTEM_CLOCK) -> None:
-        """Join the rendezvous of `Rendezvous.address`; the clock is of the same kind."""
+        """Join a rendezvous by its `address`; the clock must be the rendezvous's."""
         folder, name, host_pid = json.loads(address)
         self._gate = Path(folder) / _GATE
         self._file = Path(folder) / f"{name}.jsonl"
@@ -80,7 +80,7 @@ class Participant:
         """Send a message to the rendezvous.
 
         Raises:
-            ConfigError: its folder is gone, or cannot be written to.
+            ConfigError: the folder is missing, or cannot be written to.
         """
         with (
             file_errors(f"cannot report to the launch in {self._file}", "launch it again"),
@@ -89,7 +89,7 @@ class Participant:
             file.write(json.dumps(message) + "\n")
 
     def wait(self) -> int:
-        """Wait for the common start; return when it was, in nanoseconds of the clock.
+        """Wait for the common start; return the time in nanoseconds of the clock.
 
         Raises:
             ConfigError: the process of the rendezvous has ended.
@@ -97,7 +97,7 @@ class Participant:
         waiter = Waiter(self._clock)
         while not self._gate.exists():
             if not psutil.pid_exists(self._host_pid):
-                raise ConfigError("the launch ended before its workers began; launch them again")
+                raise ConfigError("the launch ended before its workers started; launch them again")
             waiter.pause(_POLL_SECONDS)
         waiter.until(json.loads(self._gate.read_text(encoding="utf-8")))
         return self._clock.now_ns()
@@ -107,7 +107,7 @@ Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 RankFunction = Callable[[Argument, Callable[[], None]], Result]
-"""Called with its argument and a function that waits until all ranks have called it."""
+"""Called with an argument and a function that waits until all ranks have called it."""
 
 
 def run_ranks(
@@ -117,14 +117,14 @@ def run_ranks(
     timeout_seconds: float,
     clock: Clock = SYSTEM_CLOCK,
 ) -> tuple[list[Result], float]:
-    """Run `function` once for each argument, each in a new process; return results and seconds.
+    """Run `function` once per argument, each in a new process; return results and seconds.
 
-    The seconds are those from when all were ready until the last was done. The processes import
-    `function` by its name and get their arguments by pickling; their own children start by the
-    system's usual method. Ctrl-C reaches the caller alone: where it ends this call, they end.
+    The seconds run from when all processes are ready until the last is done. Processes import
+    `function` by its name and get their arguments by pickling; their children use the system's
+    default start method. Only the caller receives Ctrl-C; if it ends this call, the processes end.
 
     Raises:
-        StageError: one of them failed, or sent nothing for `timeout_seconds`. All are ended.
+        StageError: a process failed, or sent nothing for `timeout_seconds`. All are terminated.
     """
     processes = SpawnedProcesses()
     pipes: list[Connection] = []
@@ -151,11 +151,11 @@ def run_ranks(
 
 def _receive(pipe: Connection, timeout_seconds: float) -> Any:
     if not pipe.poll(timeout_seconds):
-        raise StageError(f"a process gave no answer for {timeout_seconds:g} s", stage="processes")
+        raise StageError(f"a process sent no result for {timeout_seconds:g} s", stage="processes")
     try:
         failure, result = pipe.recv()
     except EOFError as error:
-        raise StageError("a process ended without an answer", stage="processes") from error
+        raise StageError("a process ended without a result", stage="processes") from error
     if failure is not None:
         raise StageError(f"a process failed: {failure}", stage="processes")
     return result
@@ -164,12 +164,12 @@ def _receive(pipe: Connection, timeout_seconds: float) -> Any:
 def _run_rank(
     function: RankFunction[Argument, Result], argument: Argument, pipe: Connection
 ) -> None:
-    def leave(number: int, frame: FrameType | None) -> None:
-        sys.exit()  # files are closed, and workers of its own end
+    def exit_process(number: int, frame: FrameType | None) -> None:
+        sys.exit()  # closes files, and ends its workers
 
-    signal.signal(signal.SIGTERM, leave)
-    # Its own children start as those of a rank that a user starts. Else they would be spawned as
-    # it was, and each worker of a DataLoader would import everything anew: 4 s of a core.
+    signal.signal(signal.SIGTERM, exit_process)
+    # Children start as in a rank that a user starts. Otherwise they would be spawned too, and each
+    # DataLoader worker would import everything again: 4 s of a core.
     multiprocessing.set_start_method(None, force=True)
 
     def ready() -> None:

@@ -1,4 +1,4 @@
-"""Processes of `multiprocessing`, method "spawn": without Ctrl-C, and never outliving this one."""
+"""Spawned processes of `multiprocessing`, which receive no Ctrl-C and end with this process."""
 
 import multiprocessing
 import os
@@ -19,18 +19,18 @@ _GRACE_SECONDS: Final = 5.0
 
 
 class SpawnedProcesses:
-    """Some processes: `start` each, `close` in any case. Not thread-safe.
+    """Group of processes: `start` each, `close` in any case. Not thread-safe.
 
-    A process gets its arguments by pickling. Ctrl-C reaches this process alone, which acts on it.
+    A process gets its arguments by pickling. Only this process receives Ctrl-C.
     """
 
     def __init__(self, *, are_daemons: bool = False) -> None:
-        """No process yet; daemons cannot have children of `multiprocessing`."""
+        """Start no process yet; daemons cannot have children of `multiprocessing`."""
         self._are_daemons = are_daemons
         self._processes: list[Any] = []
 
     def start(self, name: str, target: Callable[..., None], *arguments: Any) -> None:
-        """Start a process that calls `target`, a function at the top of a module."""
+        """Start a process that calls `target`, a module-level function."""
         process = CONTEXT.Process(
             target=_run, args=(target, arguments), name=name, daemon=self._are_daemons
         )
@@ -39,16 +39,16 @@ class SpawnedProcesses:
             self._processes.append(process)
 
     def exit_codes(self) -> list[int | None]:
-        """Return the exit code of each, negative for a signal; None while it runs."""
+        """Return the exit code of each process, negative for a signal; None while it runs."""
         return [process.exitcode for process in self._processes]
 
     def join(self) -> None:
-        """Wait until all have ended by themselves."""
+        """Wait until all processes have ended by themselves."""
         for process in self._processes:
             process.join()
 
     def close(self) -> None:
-        """End all: SIGTERM, a time of grace, SIGKILL. May be called again."""
+        """Send SIGTERM to all processes, and SIGKILL after a grace time. May be called again."""
         for process in self._processes:
             process.terminate()
         for process in self._processes:
@@ -61,9 +61,9 @@ class SpawnedProcesses:
 
 @contextmanager
 def _blocked_sigint() -> Generator[None, None, None]:
-    """Block SIGINT; processes that are started inside inherit this, and so do their children.
+    """Block SIGINT; processes started inside inherit this, and so do their children.
 
-    Windows cannot block it: Ctrl-C reaches them too there.
+    Windows cannot block it: there the processes receive Ctrl-C too.
     """
     if sys.platform == "win32":
         yield
@@ -76,7 +76,7 @@ def _blocked_sigint() -> Generator[None, None, None]:
 
 
 def _run(target: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    """Call `target` in a process that ends with its parent, after SIGKILL too."""
+    """Call `target` in a process that ends with its parent, even after SIGKILL."""
     parent = parent_process()
     assert parent is not None
     sentinel = parent.sentinel

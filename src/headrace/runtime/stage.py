@@ -1,4 +1,4 @@
-"""Stages of a pipeline as values, one to one and many to one; groups of items; counters."""
+"""Stages of a pipeline as values: one to one, and many to one by groups; with counters."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -18,15 +18,15 @@ INCOMPLETE: Final = "incomplete"
 
 @dataclass(frozen=True, slots=True)
 class Group(Generic[T]):
-    """Items that go on together, or that are dropped because they fill no group."""
+    """Items that are passed on together, or dropped because they do not fill a group."""
 
     items: Sequence[Item[T]]
-    """In order, at least one."""
+    """At least one, in order."""
     parts: int
-    """Sum of `parts` of its items that no earlier group ended. A frame that two clips share ends
-    with the first of them; all groups together end each item once."""
+    """Sum of `parts` of its items that are in no earlier group. A frame that two clips share ends
+    with the first of them, so each item ends once."""
     cause: str | None = None
-    """Why the items are dropped; None: they go on together."""
+    """Why the items are dropped; None: they are passed on."""
 
 
 class Grouping(Protocol[T]):
@@ -36,7 +36,7 @@ class Grouping(Protocol[T]):
         """Yield the groups that this item completes."""
 
     def flush(self) -> Iterator[Group[T]]:
-        """Yield the remaining items when no item follows."""
+        """Yield the groups of the remaining items, after the last item."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,35 +45,34 @@ class _Series(Generic[T]):
 
     items: deque[Item[T]] = field(default_factory=deque)
     skip: int = 0
-    """Items to skip before the next group starts; more than `items` holds where `hop` is large."""
+    """Items to skip before the next group starts; above the length of `items` if `hop` is large."""
     fresh: int = 0
-    """Items at the end of `items` that no group has ended."""
+    """Number of last items of `items` that are in no group yet."""
     parts: int = 0
-    """Sum of their `parts`."""
+    """Sum of `parts` of the fresh items."""
 
 
 @dataclass(kw_only=True, eq=False)
 class SlidingWindows(Generic[T]):
     """Groups of `length` items, `stride` apart; a group starts every `hop` items.
 
-    `SlidingWindows(length=8)` are batches of 8.
-    `SlidingWindows(length=16, stride=2, hop=16, rest="drop")` are clips of every second item, each
-    sharing half of its items with the next. The object holds incomplete groups, so each run needs
-    a new one.
+    `SlidingWindows(length=8)` forms batches of 8. `SlidingWindows(length=16, stride=2, hop=16,
+    rest="drop")` forms clips of every second item, each of which shares half of its items with the
+    next. The object has the state of a run, so each run needs a new one.
     """
 
     length: int
     stride: int = 1
     """1 means consecutive."""
     hop: int | None = None
-    """Items from the start of a group to the start of the next; None: without overlap or gap."""
+    """Items from the start of a group to the start of the next; None: no overlap and no gap."""
     key: Callable[[Item[T]], Hashable] = lambda item: None
-    """Items of different keys are in different groups: `lambda item: item.source` groups by
-    source."""
+    """Key of an item; a group has items of one key: `lambda item: item.source` groups by source."""
     breaks: Callable[[Item[T], Item[T]], bool] = lambda before, item: False
-    """Whether groups end between one item and the next of the same key, as at a gap."""
+    """Whether groups end between an item and the next of the same key, as at a gap."""
     rest: Literal["keep", "drop"] = "keep"
-    """Remaining items before a break and at the end: a shorter group, or dropped items."""
+    """Policy for the remaining items before a break and at the end: keep them as a shorter group,
+    or drop them."""
     _series: defaultdict[Hashable, _Series[T]] = field(
         init=False, repr=False, default_factory=lambda: defaultdict(_Series)
     )
@@ -83,7 +82,7 @@ class SlidingWindows(Generic[T]):
         one_of(("keep", "drop"), rest=self.rest)
 
     def add(self, item: Item[T]) -> Iterator[Group[T]]:
-        """Yield the group that this item completes, and before a break the remaining items."""
+        """Yield the group that this item completes, and the remaining items before a break."""
         series = self._series[self.key(item)]
         if series.items and self.breaks(series.items[-1], item):
             yield from self._rest(series)
@@ -97,7 +96,7 @@ class SlidingWindows(Generic[T]):
             self._advance(series)
 
     def flush(self) -> Iterator[Group[T]]:
-        """Yield the remaining items of each key, in the order the keys came in."""
+        """Yield the remaining items of each key, in the order of first items."""
         for series in self._series.values():
             yield from self._rest(series)
         self._series.clear()
@@ -126,14 +125,15 @@ Out = TypeVar("Out")
 
 @dataclass(frozen=True, kw_only=True)
 class Stage(Generic[In, Out]):
-    """Stage with one output for each item, in the order of the source."""
+    """Stage with one output per item, in the order of the source."""
 
     name: str
     function: Callable[[In], Out | DroppedItem]
-    """Runs in the stage's own threads; with several workers it must be thread-safe. Never called
-    with `DroppedItem`: items that were dropped before pass by."""
+    """Called in the stage's threads; with several workers it must be thread-safe. Items that were
+    dropped before are passed on without a call."""
     workers: int = 1
-    """Threads that run it. More than 1 never change the order: a result waits for those before."""
+    """Number of threads that run it. The order stays the same: a result waits for earlier
+    results."""
 
     def __post_init__(self) -> None:
         check_integers(1, workers=self.workers)
@@ -141,27 +141,28 @@ class Stage(Generic[In, Out]):
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregate(Generic[In, Out]):
-    """Stage with one output for each group of items, such as a clip or a batch; one thread.
+    """Stage with one output per group of items, such as a clip or a batch; one thread.
 
-    Outputs are numbered anew, and their spans cover those of their parts. An incomplete group is
-    flushed by its grouping when the source ends, or an item fails.
+    Outputs are renumbered, and their spans cover the spans of their parts. The grouping is flushed
+    when the source ends, or an item fails.
     """
 
     name: str
     grouping: Callable[[], Grouping[In]]
     """Returns a new grouping for each run: `lambda: SlidingWindows(length=16)`."""
     function: Callable[[list[In]], Out | DroppedItem]
-    """Called with the values of a group, in their order."""
+    """Called with the values of a group, in order."""
     waits: bool = True
     """Whether an incomplete group waits for further items. False: it is flushed as soon as the
-    input is empty, so a batch is what arrived while the one before was worked on."""
+    input is empty, so a batch is the items that arrived during the previous batch."""
     drops_freely: bool = False
-    """Whether items dropped here never wait for room: the stage goes on taking and dropping items
-    while the stages behind it are blocked."""
+    """Whether items dropped here never wait for room: the stage continues to take and drop items
+    while later stages are blocked."""
     limiter: CapacityLimiter | None = None
-    """A limiter for one run: a group acquires a permit before its first item is taken, so that
-    items that arrive meanwhile stay in the queue before, and may be dropped there. The consumer of
-    the group releases it; the permit of a group that is dropped here goes to the next group."""
+    """Limiter of the groups in flight, for one run. A group acquires a permit before its first item
+    is taken, so that items that arrive meanwhile stay in the queue before, and may be dropped
+    there. The consumer of the group releases the permit; a group that is dropped here leaves it to
+    the next."""
 
     workers = 1
 
@@ -171,29 +172,29 @@ AnyStage = Stage[In, Out] | Aggregate[In, Out]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageStatistics:
-    """Counters of one stage so far, summed over its workers.
+    """Counters of a stage so far, summed over its workers.
 
-    busy, starved and blocked add up to the life of the workers: the stage with the largest share
-    of busy is the one to speed up, or to give more workers.
+    busy, starved and blocked add up to the lifetime of the workers: speed up the stage with the
+    largest busy share, or give it more workers.
     """
 
     name: str
     workers: int
     items: int
-    """Items it finished and passed on."""
+    """Number of items that it finished and passed on."""
     busy_seconds: float
-    """It worked on items it finished; for the source: it produced them, without its waits."""
+    """Time of work on finished items; for the source, time of reading, without its waits."""
     starved_seconds: float
-    """It waited for input. The largest figure: an earlier stage is the slow one. For the source: it
-    waited with its `Waiter`, for its pace or for what it reads from."""
+    """Time of waits for input; for the source, waits with its `Waiter`. If it is the largest time,
+    an earlier stage is slow."""
     blocked_seconds: float
-    """It waited for room at its output, or for its place in the order. Large: a later stage is the
-    slow one."""
+    """Time of waits for room in the output queue, or for the position in the order. If it is large,
+    a later stage is slow."""
     cpu_seconds: float | None = None
-    """CPU time of its threads, those of libraries not included; None: they have not all ended."""
+    """CPU time of its threads, without threads of libraries; None until all have ended."""
     core_wait_seconds: float | None = None
-    """Its threads could run and no core was free; None: they have not all ended, or it is not known
-    on this system."""
+    """Time in which its threads were runnable and no core was free; None until all have ended, or
+    if not known on this system."""
     dropped: Mapping[str, int] = field(default_factory=dict)
-    """Cause -> items that ended here, or in the queue behind it. In items of the source: a clip
-    counts as the frames that end with it."""
+    """Cause -> number of items dropped here, or in the queue behind it. It counts items of the
+    source: a clip counts as the frames that end with it."""

@@ -1,6 +1,6 @@
-"""Executor of one pipeline stage: its threads, its output queue and its counters.
+"""Executor of a pipeline stage: its thread loops, its output queue and its counters.
 
-This file may catch every exception: here they pass from one thread to another.
+This file may catch every exception, to pass it from one thread to another.
 """
 
 import threading
@@ -22,12 +22,12 @@ from headrace.runtime.waitable_source import MergedSource, Waiter, values_of
 OVERFLOW: Final = "overflow"
 """Cause of a drop: the queue was full."""
 SOURCE_FAILED: Final = "source failed"
-"""Cause of a drop: the source failed instead of giving the item, and other sources go on."""
+"""Cause of a drop: the source failed at the item, and other sources continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedItem:
-    """Takes the place of the item that failed."""
+    """Failure at the position of an item."""
 
     index: int
     error: HeadraceError
@@ -38,7 +38,7 @@ Result = Item[Any] | FailedItem
 
 @dataclass(kw_only=True, eq=False)
 class StageExecutor:
-    """Calls the function of one stage, or reads the sources, and queues the results; thread-safe.
+    """Calls a stage's function, or reads the sources, and queues the results. Thread-safe.
 
     `run_source` and `run` are the loops of its threads.
     """
@@ -46,7 +46,7 @@ class StageExecutor:
     name: str
     workers: int
     capacity: int
-    """Items that its queue can hold."""
+    """Capacity of its queue."""
     flow: FlowMeter
     clock: Clock
     tracer: Tracer = NO_OP_TRACER
@@ -55,7 +55,7 @@ class StageExecutor:
     waiters: Sequence[Waiter] = ()
     """Waiters of the sources; empty for a stage."""
     limiter: CapacityLimiter | None = None
-    """Limits the groups of an `Aggregate`."""
+    """Limiter of the groups of an `Aggregate`."""
     drops_freely: bool = False
     """Whether dropped items never wait for room."""
 
@@ -68,13 +68,13 @@ class StageExecutor:
             overflow=self.overflow,
             lanes=self.lanes,
         )
-        """Of `Result`, behind the stage; of a sink, before it."""
+        """Queue of `Result`s behind a stage; of results before a sink."""
         self.ended = EndedThreads(self.workers)
         self._lock = threading.Lock()
         self._arrivals = self._items = self._busy_ns = 0
 
     def run_source(self, source: MergedSource, number: int) -> None:
-        """Read source `number` until its end, its failure, or a cancellation."""
+        """Read source `number` until it ends, fails or is cancelled."""
         waiter = self.waiters[number]
         try:
             with (
@@ -95,7 +95,7 @@ class StageExecutor:
             self.queue.close()
 
     def run(self, stage: AnyStage[Any, Any], upstream: "Sequence[StageExecutor]") -> None:
-        """Work on the results of the last of `upstream` until its end, or a failure."""
+        """Work on the results of the last of `upstream` until they end, or a failure."""
         try:
             with (
                 self.ended.measured(),
@@ -106,13 +106,13 @@ class StageExecutor:
                     if not self._put(result):
                         return
         finally:
-            # In any case: upstream has no consumer any more, and downstream gets no more items.
+            # In any case: upstream has lost its consumer, and downstream gets no more items.
             for executor in upstream:
                 executor.cancel()
             self.queue.close()
 
     def cancel(self) -> None:
-        """Cancel the output: wake all threads that wait here, for room or in a source."""
+        """Cancel the output, and wake all threads that wait for room or in a source."""
         self.queue.cancel()
         if self.limiter is not None:
             self.limiter.cancel()
@@ -120,7 +120,7 @@ class StageExecutor:
             waiter.wake()
 
     def statistics(self, starved_seconds: float, blocked_seconds: float) -> StageStatistics:
-        """Return its counters so far; the seconds are those of the queues on both sides."""
+        """Return the counters so far; the arguments are times of the queues on both sides."""
         starved_seconds += sum(waiter.waited_ns for waiter in self.waiters) / 1e9
         blocked_seconds += self.limiter.blocked_seconds if self.limiter is not None else 0.0
         with self._lock:
@@ -149,7 +149,7 @@ class StageExecutor:
                     yield self.attempt(stage.function, item)
 
     def attempt(self, function: Callable[[Any], Any], item: Item[Any]) -> Result:
-        """Return the item with the function's result as its value, or its failure."""
+        """Return the item with the function's result as its value, or the failure."""
         start_ns = self.clock.now_ns()
         try:
             with self.tracer.range(self.name, item.index):
@@ -162,12 +162,12 @@ class StageExecutor:
         return Item(item.index, value, (*item.spans, span), item.source, item.parts)
 
     def _produce(self, values: Iterator[Any], waiter: Waiter, source: int) -> Result | None:
-        """Return the next value of a source as an item, or its failure; None at its end.
+        """Return the next value of a source as an item, or the failure; None at the end.
 
-        The span begins when the last wait for it was over.
+        The span starts at the end of the last wait.
 
         Raises:
-            Cancelled: the waiter was woken.
+            Cancelled: the waiter is woken.
         """
         start_ns, waited_ns = self.clock.now_ns(), waiter.waited_ns
         traced = self.tracer.range(self.name, self._arrivals)
@@ -189,7 +189,7 @@ class StageExecutor:
         return Item(index, value, (Span(self.name, item_start_ns, end_ns),), source)
 
     def _drop_failure(self, failure: FailedItem, source: int) -> Item[Any]:
-        """Return a dropped item in place of a source's failure, where other sources go on."""
+        """Return a dropped item for a source's failure, so that other sources continue."""
         now_ns = self.clock.now_ns()
         dropped = DroppedItem(SOURCE_FAILED, failure.error)
         return Item(failure.index, dropped, (Span(self.name, now_ns, now_ns),), source)
@@ -198,18 +198,18 @@ class StageExecutor:
         """Put a result into the output; return whether another may follow."""
         waits = self.overflow == "wait"
         if isinstance(result, FailedItem):
-            self.queue.put(result, place=result.index, takes_room=waits)
+            self.queue.put(result, position=result.index, takes_room=waits)
             return False
         value = result.value
         if result.spans[-1].stage == self.name:  # this stage worked on it
             self.count_item(result)
         if isinstance(value, DroppedItem):
             takes_room = waits and not self.drops_freely
-            self.queue.put(result, place=result.index, takes_room=takes_room)
+            self.queue.put(result, position=result.index, takes_room=takes_room)
             return True
-        instead = None if waits else replace(result, value=DroppedItem(OVERFLOW))
+        replacement = None if waits else replace(result, value=DroppedItem(OVERFLOW))
         lane = (result.source or 0) if self.lanes > 1 else 0
-        evicted = self.queue.put(result, place=result.index, instead=instead, lane=lane)
+        evicted = self.queue.put(result, position=result.index, replacement=replacement, lane=lane)
         if isinstance(evicted, Item):
             with self._lock:
                 self._items -= 1
@@ -224,7 +224,7 @@ class StageExecutor:
         return index
 
     def count_item(self, item: Item[Any]) -> None:
-        """Count an item that the stage worked on: passed on, or dropped here."""
+        """Count an item that the stage has passed on or dropped."""
         if isinstance(item.value, DroppedItem):
             self.flow.drop(self.name, item.value.cause, item.parts)
             return
@@ -233,7 +233,7 @@ class StageExecutor:
 
 
 class _Aggregation:
-    """Results of an `Aggregate`, numbered anew; for one thread."""
+    """Results of an `Aggregate`, renumbered; for one thread."""
 
     def __init__(self, executor: StageExecutor, stage: Aggregate[Any, Any]) -> None:
         self._executor = executor
@@ -294,7 +294,7 @@ class _Aggregation:
 
 
 def _stage_error(error: BaseException, stage: str, item: Item[Any]) -> HeadraceError:
-    """Return the error for the consumer: itself with a note, or a StageError that it caused."""
+    """Return the error for the consumer: the same with a note, or a StageError that it caused."""
     if isinstance(error, HeadraceError):
         error.add_note(f"in stage {stage!r}, item {item.index}")
         return error

@@ -1,6 +1,6 @@
-"""Supervisors of child processes: of many until all have ended, of one between its jobs.
+"""Supervisors of child processes: many children until all have ended, or one child between jobs.
 
-The failure of a child ends no other, and no child outlives this process.
+A failed child does not end others, and no child outlives this process.
 """
 
 import json
@@ -21,7 +21,7 @@ from headrace.runtime.posix import deferred_sigint
 from headrace.units import check_integers
 
 _POLL_SECONDS: Final = 0.05
-"""Seconds between two looks at children that send nothing: for exits and time limits."""
+"""Interval of checks for exits and time limits."""
 
 
 def run_children(
@@ -35,29 +35,29 @@ def run_children(
     grace_seconds: float = 5.0,
     clock: Clock = SYSTEM_CLOCK,
 ) -> list[CompletedChild]:
-    """Run programs and functions as child processes until all have ended; return how each did.
+    """Run programs and functions as child processes until all have ended; return their results.
 
-    Where this ends in another way (Ctrl-C without `on_interrupt`, an exception of a callback), all
-    children and their own children are ended first.
+    If this ends otherwise (Ctrl-C without `on_interrupt`, an exception of a callback), all children
+    and their children are ended first. Callbacks run in the calling thread.
 
     Args:
-        children: What to run; each has a different name.
-        max_running: Children that run at a time, started in order; None: all.
-        on_message: Called here with a child's name and each message of its function.
-        on_end: Called here when a child has ended, while the others go on.
-        on_look: Called here some 20 times a second while a child runs.
-        on_interrupt: Called here at Ctrl-C; then all children get SIGTERM and `grace_seconds`, and
-            how they ended is returned. A second Ctrl-C ends them at once and is raised.
-        grace_seconds: Time between SIGTERM and SIGKILL of a child that was interrupted, or whose
-            time is over.
-        clock: Measures the time limits.
+        children: Programs and functions to run, with different names.
+        max_running: Maximum number of children at a time, started in order; None: all.
+        on_message: Called with a child's name and each message of its function.
+        on_end: Called when a child has ended, while others run.
+        on_look: Called some 20 times a second while a child runs.
+        on_interrupt: Called at Ctrl-C; then all children get SIGTERM and `grace_seconds`, and their
+            results are returned. A second Ctrl-C ends them at once and is raised.
+        grace_seconds: Time between SIGTERM and SIGKILL of a child that is interrupted, or at its
+            time limit.
+        clock: Clock of the time limits.
 
     Returns:
-        One ending for each child, in their order; failures and time-outs are values, too.
+        The result of each child, in order; failures and time-outs are results too.
 
     Raises:
         BackendError: this system is Windows.
-        ConfigError: `max_running` is below 1, or two children have one name.
+        ConfigError: `max_running` is below 1, or two children have the same name.
         TypeError: the argument of a function is not JSON.
     """
     names = [child.name for child in children]
@@ -77,7 +77,7 @@ def run_children(
 
 @dataclass(eq=False)
 class _Supervisor:
-    """The children that run; leaving the block ends them."""
+    """Running children; leaving the block ends them."""
 
     on_message: Callable[[str, Json], None]
     on_end: Callable[[CompletedChild], None]
@@ -102,7 +102,7 @@ class _Supervisor:
                     self._record(ending)
 
     def stop(self, names: Sequence[str]) -> None:
-        """Stop all that run, and wait for their ends; start none of the others."""
+        """Stop all running children and wait for their ends; start no others."""
         for process in self._running.values():
             process.stop()
         self.run(deque(), 0)
@@ -112,7 +112,9 @@ class _Supervisor:
 
     def _start(self, child: Child) -> None:
         try:
-            with deferred_sigint():  # a process that runs is known here, and ended with the others
+            with (
+                deferred_sigint()
+            ):  # a started process must be recorded, to be ended with the others
                 self._running[child.name] = ChildProcess(
                     child, self._selector, self.on_message, self.grace_seconds, self.clock
                 )
@@ -137,15 +139,15 @@ class _Supervisor:
 
 
 _READY: Final = "more"
-"""Message of a child that is ready for its next job."""
+"""Message of a child that is ready for a job."""
 _GRACE_SECONDS: Final = 2.0
 """Time between SIGTERM and SIGKILL."""
 
 
 class PersistentChild:
-    """Child whose function reads its jobs from `iter_messages`; not thread-safe.
+    """Child whose function reads jobs from `iter_messages`. Not thread-safe.
 
-    A costly start, such as that of a model, is paid once. The child ends with this process.
+    A costly start, such as loading a model, happens once. The child ends with this process.
     """
 
     def __init__(
@@ -153,15 +155,15 @@ class PersistentChild:
         call: FunctionSpec,
         on_message: Callable[[str, Json], None] = lambda name, message: None,
     ) -> None:
-        """Start it.
+        """Start the child.
 
         Args:
-            call: What to run. Its time limit is that of its whole life.
-            on_message: Called with its name and each message it sends.
+            call: The function to run. Its time limit covers all jobs.
+            on_message: Called with its name and each message.
 
         Raises:
-            OSError: it cannot be started.
-            TypeError: its argument is not JSON.
+            OSError: the child cannot be started.
+            TypeError: the argument is not JSON.
         """
         self._on_message = on_message
         self._is_ready = False
@@ -180,7 +182,7 @@ class PersistentChild:
             raise
 
     def run(self, message: Json) -> CompletedChild | None:
-        """Run one job; return how the child ended, or None where it is ready for the next job."""
+        """Run a job; return None, or the result of the child if it has ended."""
         self._wait()  # until it has started
         if self._ending is None:
             self._is_ready = False
@@ -189,12 +191,12 @@ class PersistentChild:
         return self._ending
 
     def close(self) -> None:
-        """End it, if it runs. May be called again."""
+        """End the child, if it runs. May be called again."""
         self._process.close()
         self._selector.close()
 
     def _wait(self) -> None:
-        """Wait until it is ready for a job, or has ended."""
+        """Wait until the child is ready for a job, or has ended."""
         while not self._is_ready and self._ending is None:
             for key, _ in self._selector.select(_POLL_SECONDS):
                 key.data.read(key.fd)
@@ -209,10 +211,10 @@ class PersistentChild:
 
 
 def iter_messages(send: Callable[[Json], None]) -> Iterator[Json]:
-    """Yield the jobs of a `PersistentChild`, in its process; taking the next ends the one before.
+    """Yield the jobs of a `PersistentChild`, in its process; a job ends when the next is taken.
 
     Args:
-        send: The function that the child's function was given; it must not send "more" itself.
+        send: The `send` argument of the child's function, which must not send "more" itself.
     """
     send(_READY)
     for line in sys.stdin:
@@ -221,10 +223,10 @@ def iter_messages(send: Callable[[Json], None]) -> Iterator[Json]:
 
 
 class LineRpcProcess:
-    """Process of a module that reads binary requests and writes one line for each.
+    """Process of a module that reads binary requests and writes a line for each.
 
-    A request is its length, 4 bytes big-endian, and its bytes. The process gets no Ctrl-C and
-    ends when its input does, so it never outlives this one.
+    A request is its length, 4 bytes big-endian, and its bytes. The process receives no Ctrl-C and
+    ends with its input, so it never outlives this process.
     """
 
     def __init__(self, module: str, *arguments: str) -> None:
@@ -238,12 +240,12 @@ class LineRpcProcess:
         )
 
     def read_line(self) -> str | None:
-        """Wait for the next line; None when the process has ended."""
+        """Return the next line; None if the process has ended."""
         line = cast(IO[bytes], self._process.stdout).readline()
         return line.decode(errors="replace").rstrip("\n") if line else None
 
     def request(self, message: bytes) -> str | None:
-        """Send a request and wait for its line; None when the process has ended."""
+        """Send a request and return its line; None if the process has ended."""
         stdin = cast(IO[bytes], self._process.stdin)
         try:
             stdin.write(len(message).to_bytes(4, "big"))

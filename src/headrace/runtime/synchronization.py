@@ -13,14 +13,14 @@ from headrace.units import check_integers
 
 
 class CapacityLimiter:
-    """Limits the permits in use: `acquire` waits until as many as it needs are free.
+    """Limits the permits in use: `acquire` waits until enough are free.
 
-    Thread-safe. Meant for one thread that acquires and others that release; several waiting threads
-    are served in no particular order.
+    Thread-safe. For one thread that acquires and others that release; several waiting threads are
+    served in no particular order.
     """
 
     def __init__(self, capacity: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
-        """A limiter with `capacity` permits, at least 1.
+        """Create a limiter with `capacity` permits.
 
         Raises:
             ConfigError: `capacity` is below 1.
@@ -28,18 +28,18 @@ class CapacityLimiter:
         check_integers(1, capacity=capacity)
         self.capacity = capacity
         self.in_use = 0
-        """Permits in use."""
+        """Number of permits in use."""
         self.max_in_use = 0
-        """The most permits ever in use."""
+        """Maximum number of permits ever in use."""
         self._blocked_ns = 0
         self._clock = clock
         self._is_cancelled = False
-        # Re-entrant for the same reason as that of BoundedQueue.
+        # Re-entrant for the same reason as the lock of BoundedQueue.
         self._changed = threading.Condition(threading.RLock())
 
     @property
     def blocked_seconds(self) -> float:
-        """Seconds that `acquire` waited; large: the threads that release are the slower side."""
+        """Seconds that `acquire` waited; large if the releasing threads are slow."""
         return self._blocked_ns / 1e9
 
     def acquire(
@@ -51,12 +51,12 @@ class CapacityLimiter:
     ) -> int:
         """Acquire permits; wait until they are free, or until `is_urgent` returns True.
 
-        `is_urgent` is asked again whenever permits are released. Then `if_urgent` permits are
-        acquired, by default all; they may exceed the capacity. Returns the number acquired.
+        `is_urgent` is called whenever permits are released. If it returns True, `if_urgent` permits
+        are acquired, by default all; they may exceed the capacity. Returns the acquired number.
 
         Raises:
-            ConfigError: the limiter has fewer permits, or `permits` is below 0.
-            Cancelled: the limiter was cancelled, also while waiting.
+            ConfigError: `permits` is below 0 or above the capacity.
+            Cancelled: the limiter is cancelled, before or while waiting.
         """
         if not 0 <= permits <= self.capacity:
             raise ConfigError(f"permits must be in [0, {self.capacity}], got {permits}")
@@ -81,7 +81,7 @@ class CapacityLimiter:
             return is_free
 
     def release(self, permits: int) -> None:
-        """Release permits that were acquired; a negative number takes more, without waiting."""
+        """Release permits; a negative number acquires more, without waiting."""
         with self._changed:
             self._take(-permits)
             self._changed.notify_all()
@@ -101,10 +101,10 @@ class CapacityLimiter:
 
 
 class Sequencer:
-    """Tickets in order: `with sequencer.turn(key, number): ...` waits for the ticket before it.
+    """Tickets in order: `with sequencer.turn(key, number): ...` waits for the previous ticket.
 
-    Tickets of a key count from 0. Thread-safe. Every ticket must be used some time, or those
-    behind it wait for ever: assign tickets to threads in ascending order.
+    Tickets of a key count from 0. Thread-safe. Every ticket must be used, or later tickets wait
+    forever: assign tickets to threads in ascending order.
     """
 
     def __init__(self) -> None:
@@ -114,10 +114,10 @@ class Sequencer:
 
     @contextmanager
     def turn(self, key: Hashable, number: int) -> Iterator[None]:
-        """Hold ticket `number` of `key` while the block runs; the next one is due at its end.
+        """Hold ticket `number` of `key` inside the block; the next one is due at its end.
 
         Raises:
-            Cancelled: the sequencer was cancelled, also while waiting.
+            Cancelled: the sequencer is cancelled, before or while waiting.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._is_cancelled or self._due[key] == number)
@@ -138,7 +138,7 @@ class Sequencer:
 
 
 class Closable(Protocol):
-    """A resource of a pool."""
+    """Resource of a pool."""
 
     def close(self) -> None:
         """Release it."""
@@ -150,13 +150,13 @@ Resource = TypeVar("Resource", bound=Closable)
 
 
 class ResourcePool(Generic[Key, Resource]):
-    """Idle resources by key; beyond `capacity` the least recently used is closed. Thread-safe.
+    """LRU pool of idle resources by key. Thread-safe.
 
-    An acquired resource has one owner until it is released.
+    An acquired resource belongs to one owner until it is released.
     """
 
     def __init__(self, capacity: int) -> None:
-        """An empty pool.
+        """Create an empty pool of at most `capacity` idle resources.
 
         Raises:
             ConfigError: `capacity` is below 1.
@@ -171,12 +171,12 @@ class ResourcePool(Generic[Key, Resource]):
         return len(self._idle)
 
     def acquire(self, key: Key) -> Resource | None:
-        """Return the idle resource of `key`, which leaves the pool; None where there is none."""
+        """Remove and return the idle resource of `key`; None if there is none."""
         with self._lock:
             return self._idle.pop(key, None)
 
     def release(self, key: Key, resource: Resource) -> None:
-        """Add an idle resource; closes one of the same key, and those beyond the capacity."""
+        """Add an idle resource; close one of the same key, and the oldest beyond the capacity."""
         with self._lock:
             closing = [self._idle.pop(key)] if key in self._idle else []
             self._idle[key] = resource
@@ -186,7 +186,7 @@ class ResourcePool(Generic[Key, Resource]):
             old.close()
 
     def close(self) -> None:
-        """Close the idle resources. The pool may be used again."""
+        """Close the idle resources. The pool can be used again."""
         with self._lock:
             closing = list(self._idle.values())
             self._idle.clear()

@@ -1,4 +1,4 @@
-"""Threads with one life, a periodic call, and generators closed in the thread that ran them."""
+"""Thread groups, a periodic call, and generators closed in the thread that runs them."""
 
 import atexit
 import threading
@@ -12,20 +12,21 @@ T = TypeVar("T")
 
 
 class ThreadGroup:
-    """Threads with one life: `with ThreadGroup(cancel) as threads: threads.start(...)`.
+    """Threads with a common lifetime: `with ThreadGroup(cancel) as threads: threads.start(...)`.
 
-    At the end of the block `cancel` is called, which must make every thread return, and all are
-    joined: only a thread that hangs outlives the block. They are daemons, and the group also ends
-    at the exit of the interpreter, so a block that is never left does not keep the program alive.
+    At the end of the block `cancel` is called, which must make every thread return, and all threads
+    are joined: only a thread that hangs outlives the block. Threads are daemons, and the group also
+    ends at the exit of the interpreter, so a block that is never left does not keep the program
+    alive.
     """
 
     def __init__(self, cancel: Callable[[], None], join_seconds: float | None = None) -> None:
-        """No thread yet.
+        """Start no thread yet.
 
         Args:
             cancel: Makes every thread return.
-            join_seconds: Seconds to wait for a thread at the end; one that hangs for longer is
-                left behind, with a warning. None: for ever.
+            join_seconds: Time limit for joining a thread; a thread that hangs for longer is
+                abandoned, with a warning. None: no limit.
         """
         self._cancel = cancel
         self._join_seconds = join_seconds
@@ -38,14 +39,14 @@ class ThreadGroup:
         thread.start()
 
     def abandon(self, name: str) -> None:
-        """Do not wait for a thread that hangs: it may outlive the block, and ends by itself."""
+        """Do not join a thread that hangs: it may outlive the block."""
         self._threads = [thread for thread in self._threads if thread.name != f"headrace-{name}"]
 
     def close(self) -> None:
         """Cancel and join all threads.
 
-        Called from one of them it does not wait: the garbage collector may close a forgotten
-        generator in any thread, also in one that holds a lock which the others need to return.
+        It does not wait if one of the threads calls it: the garbage collector may close a forgotten
+        generator in any thread, even in one with a lock that the others need to return.
         """
         self._cancel()
         if threading.current_thread() not in self._threads:
@@ -54,7 +55,7 @@ class ThreadGroup:
                     thread.join(self._join_seconds)
                 if thread.is_alive():
                     warnings.warn(
-                        f"thread {thread.name} hangs and is left behind: it did not end within "
+                        f"thread {thread.name} hangs and is abandoned: it did not end within "
                         f"{self._join_seconds:g} s",
                         RuntimeWarning,
                         stacklevel=2,
@@ -70,10 +71,10 @@ class ThreadGroup:
 
 
 def closing_iterator(iterable: Iterable[T]) -> closing[Generator[T, None, None]]:
-    """Close a generator at the end of the block: `with closing_iterator(x) as values: ...`.
+    """Close an iterable at the end of the block: `with closing_iterator(x) as values: ...`.
 
-    The thread that ran it also closes it. An exception of `iter(x)` is raised by the first
-    `next`, like every other failure of x.
+    A generator is closed in the thread that runs it. An exception of `iter(x)` is raised by the
+    first `next`, like other failures of x.
     """
 
     def iterate() -> Generator[T, None, None]:
@@ -86,10 +87,10 @@ def closing_iterator(iterable: Iterable[T]) -> closing[Generator[T, None, None]]
 def call_every(
     function: Callable[[], None], seconds: float, *, first: Iterable[float] = ()
 ) -> Iterator[None]:
-    """Call `function`, which must not raise, every `seconds` in a thread while the block runs.
+    """Call `function`, which must not raise, every `seconds` in a thread inside the block.
 
-    The first intervals may differ. The thread waits in a bare lock: a `Condition` takes the GIL
-    from the others for three times as long.
+    `first` has the first intervals. The thread waits for a bare lock: a `Condition` holds the GIL
+    three times as long.
     """
     running = threading.Lock()
 

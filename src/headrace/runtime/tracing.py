@@ -1,6 +1,6 @@
 """Tracing: named, numbered ranges around the work of threads.
 
-Nothing is traced unless it is requested: `NO_OP_TRACER`, the default everywhere, does nothing.
+By default nothing is traced: `NO_OP_TRACER` does nothing.
 """
 
 import os
@@ -14,18 +14,18 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.queue import Cancelled
 
 _MAX_RANGES: Final = 50_000
-"""Ranges that a recorder keeps, the latest: 10 MB."""
+"""Number of latest ranges that a recorder keeps: 10 MB."""
 
 
 class Range:
-    """Range of one thread, from the start to the end of its `with` block."""
+    """Range of a thread, from the start to the end of its `with` block."""
 
     __slots__ = ("number", "processors", "stage", "start_ns")
 
     def __init__(
         self, stage: str = "", number: int = 0, processors: Sequence["RangeProcessor"] = ()
     ) -> None:
-        """Range of a stage's work on item `number`, not yet begun."""
+        """Create the range of a stage's work on item `number`, not started yet."""
         self.stage, self.number, self.start_ns = stage, number, 0
         self.processors = processors
 
@@ -44,31 +44,31 @@ class Range:
 
 
 class RangeProcessor(Protocol):
-    """Gets the ranges of all threads. Thread-safe."""
+    """Receives the ranges of all threads. Thread-safe."""
 
     def on_start(self, started: Range) -> None:
-        """Take note of a range that starts; may set its `start_ns`."""
+        """Handle the start of a range; may set its `start_ns`."""
 
     def on_end(self, ended: Range, *, has_item: bool) -> None:
-        """Take note of a range that ends; `has_item`: whether its source had an item."""
+        """Handle the end of a range; `has_item`: whether its source had an item."""
 
 
 class Tracer(Protocol):
-    """Makes ranges. Thread-safe; ranges of one thread are nested."""
+    """Creates ranges. Thread-safe; ranges of a thread are nested."""
 
     def range(self, stage: str, number: int) -> Range:
         """Return the range of a stage's work on item `number`.
 
-        Several live sources number their items together: until an item has arrived, `number` is
-        that of the next one.
+        Merged sources number their items together: until an item has arrived, `number` is the
+        number of the next one.
         """
 
     def record_parts(self, stage: str, number: int, parts: Sequence[int]) -> None:
-        """Record that item `number` of a stage consists of these items of the stage before."""
+        """Record the items of the stage before that item `number` of a stage consists of."""
 
 
 class NoOpTracer:
-    """Tracer that records nothing: below a microsecond a range."""
+    """Tracer that records nothing; takes below a microsecond per range."""
 
     def range(self, stage: str, number: int) -> Range:
         """Return a range without effect."""
@@ -84,13 +84,13 @@ _NO_OP_RANGE: Final = Range()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedRange:
-    """A recorded range of one thread: [start_ns, end_ns), nanoseconds of the recorder's clock."""
+    """Recorded range of a thread: [start_ns, end_ns), in nanoseconds of the recorder's clock."""
 
     process_id: int
     thread_id: int
-    """The operating system's id."""
+    """Id by the operating system."""
     thread: str
-    """The thread's name."""
+    """Name of the thread."""
     stage: str
     number: int
     """Index of the item in its stage."""
@@ -109,21 +109,21 @@ class RangeRecorder:
         self._is_on = True
 
     def stop(self) -> None:
-        """Record no range that starts from now on; they then cost what `NoOpTracer`'s cost."""
+        """Stop recording: ranges that start from now on cost as little as `NoOpTracer`'s."""
         self._is_on = False
 
     @property
     def ranges(self) -> tuple[TimedRange, ...]:
-        """The ranges, in the order of their ends; complete when the threads have ended."""
+        """Ranges in the order of their ends; complete when the threads have ended."""
         return tuple(self._ranges)
 
     @property
     def parts(self) -> dict[tuple[str, int], tuple[int, ...]]:
-        """(stage, number) of each aggregated item -> the numbers of its parts."""
+        """(stage, number) of each aggregated item -> numbers of its parts."""
         return dict(self._parts)
 
     def range(self, stage: str, number: int) -> Range:
-        """Return a range that is recorded when it ends, unless no item came."""
+        """Return a range that is recorded at its end, unless its source had no item."""
         return Range(stage, number, (self,)) if self._is_on else _NO_OP_RANGE
 
     def record_parts(self, stage: str, number: int, parts: Sequence[int]) -> None:
@@ -153,7 +153,7 @@ class RangeRecorder:
 
 
 class MultiTracer:
-    """Tracer that passes everything on to several; ranges of the first enclose the others'."""
+    """Tracer that forwards to several; ranges of the first enclose the others'."""
 
     def __init__(self, tracers: Sequence[Tracer]) -> None:
         self._tracers = tuple(tracers)
@@ -161,7 +161,7 @@ class MultiTracer:
     def range(self, stage: str, number: int) -> Range:
         """Return a range of all tracers."""
         ranges = [tracer.range(stage, number) for tracer in self._tracers]
-        return Range(stage, number, [p for each in ranges for p in each.processors])
+        return Range(stage, number, [p for traced in ranges for p in traced.processors])
 
     def record_parts(self, stage: str, number: int, parts: Sequence[int]) -> None:
         """Record the parts with all tracers."""

@@ -1,9 +1,9 @@
 """Pool of worker processes over a list of chunks; workers that die are replaced.
 
-A worker claims the next free chunk, reports it, and works on it; it may have several in work. One
-that dies (a crash inside a decoder, a hang, no memory) ends no other. The chunks it was decoding
-are tried once more, each in a worker of its own; a chunk whose second worker dies too is poisoned:
-it is left out, with the reason.
+A worker claims the next free chunk, reports it, and works on it; it may have several chunks in
+work. A worker that dies (a crash inside a decoder, a hang, no memory) does not end others. The
+chunks that it was decoding are tried again, each in its own worker. If a chunk's second worker dies
+too, the chunk is poisoned: it is skipped, with the reason.
 """
 
 import json
@@ -22,33 +22,33 @@ from headrace.runtime.supervisor import run_children
 from headrace.runtime.worker_protocol import DECODED, MESSAGE, STARTED
 
 _MAX_DEATHS: Final = 2
-"""Workers that may die of a chunk; the first may have died of something else."""
+"""A chunk is poisoned after this many dead workers; the first may have had another cause."""
 _GRACE_SECONDS: Final = 2.0
 """Time between SIGTERM and SIGKILL of a worker."""
 _UNDONE: Final = "{}chunks.json"
-"""Name of the file that lists chunks for workers."""
+"""Name of the file with the chunks for workers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PoolTask:
-    """What workers do with chunks."""
+    """Work of the workers on chunks."""
 
     function: ChildFunction
-    """Run in each worker, with `argument`; it reads `iter_chunks` or `iter_claimed_chunks`."""
+    """Run in each worker with `argument`; it reads `iter_chunks` or `iter_claimed_chunks`."""
     argument: Mapping[str, Json]
     claims: Path
-    """A folder of this run."""
+    """Folder of the claims of this run."""
     workers: int
     stall_seconds: float
-    """A worker that sends nothing for this long hangs, and is ended."""
+    """A worker that sends nothing for this long is ended as hanging."""
 
 
 @dataclass(kw_only=True)
 class PoolResult:
-    """Outcome of the chunks."""
+    """Result of a run over chunks."""
 
     poisoned: dict[str, str] = field(default_factory=dict)
-    """Chunk name → why it is left out."""
+    """Chunk name → why it is poisoned."""
     is_interrupted: bool = False
 
     def interrupt(self) -> None:
@@ -58,25 +58,25 @@ class PoolResult:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolRound:
-    """One round of workers over some chunks."""
+    """A round of workers over some chunks."""
 
     work: PoolTask
     chunks: Mapping[str, Json]
     """Chunk name → its payload for workers."""
     alone: bool
-    """Whether each chunk gets a worker of its own."""
+    """Whether each chunk gets its own worker."""
     on_message: Callable[[str, Json], None]
-    """Called with a worker's name and each message it sends."""
+    """Called with a worker's name and each message."""
     on_interrupt: Callable[[], None]
-    """Called at Ctrl-C; the workers end soon then."""
+    """Called at Ctrl-C; then the workers end."""
     clock: Clock
 
 
 class PoolBackend(Protocol):
-    """Runs rounds: `run_workers`, or its equal on many machines."""
+    """Runs rounds: `run_workers`, or an equivalent for many machines."""
 
     def __call__(self, pool_round: PoolRound, /) -> list[CompletedChild]:
-        """Return how each worker of the round ended."""
+        """Run a round; return the result of each worker."""
 
 
 def run_chunks(
@@ -92,22 +92,22 @@ def run_chunks(
     """Run workers over `chunks`, in this order, until each is done or poisoned.
 
     Args:
-        work: What is done with them.
+        work: Work of the workers.
         chunks: Chunk name → its payload for workers.
-        on_message: Called with the name of a worker, of a chunk, and a message about it. An
-            exception that it raises ends the workers, and is raised.
-        on_done: Called with the name of a chunk when it is done.
-        on_poisoned: Called with the name of a chunk that is left out, and why.
+        on_message: Called with the names of a worker and a chunk, and a message about the chunk. If
+            it raises, the workers are ended and the exception is raised.
+        on_done: Called with the name of each finished chunk.
+        on_poisoned: Called with the name of each poisoned chunk, and the reason.
         run: Runs a round of workers; None: `run_workers`, on this machine.
-        clock: Measures.
+        clock: Clock of the time limits.
 
     Raises:
-        StageError: workers die before they start with a chunk.
+        StageError: workers die before they start a chunk.
     """
     outcome, deaths = PoolResult(), Counter[str]()
     remaining = dict(chunks)
     while remaining:
-        # Suspects wait until the others are done; then each has a worker of its own.
+        # Suspects wait until the other chunks are done; then each gets its own worker.
         unsuspected = {name: payload for name, payload in remaining.items() if not deaths[name]}
         progress = _Progress(on_message, on_done)
         endings = (run or run_workers)(
@@ -124,8 +124,8 @@ def run_chunks(
         if outcome.is_interrupted:
             break
         if not progress.done and not any(progress.in_work.values()):
-            reason = dead[0].describe() if dead else "workers ended without having done anything"
-            raise StageError(f"{reason}; nothing could be begun", stage="workers")
+            reason = dead[0].describe() if dead else "workers ended without any work"
+            raise StageError(f"{reason}; no chunk was started", stage="workers")
         for ending in dead:
             for chunk in progress.suspects(ending.name):
                 deaths[chunk] += 1
@@ -139,7 +139,7 @@ def run_chunks(
 
 
 class _Progress:
-    """Messages of the workers of one round, and the chunks they have in work."""
+    """Handles the messages of a round's workers; knows their chunks in work."""
 
     def __init__(
         self, on_message: Callable[[str, str, Json], None], on_done: Callable[[str], None]
@@ -164,17 +164,17 @@ class _Progress:
             self._on_done(chunk)
 
     def suspects(self, worker: str) -> list[str]:
-        """Return what a worker may have died of: chunks being decoded, else all in work."""
+        """Return the chunks that may have killed a worker: being decoded, else all in work."""
         in_work = self.in_work.get(worker, {})
         return [chunk for chunk, is_decoded in in_work.items() if not is_decoded] or list(in_work)
 
     def is_decoded(self, chunk: str) -> bool:
-        """Return whether a chunk that is not done was decoded."""
+        """Return whether an unfinished chunk was decoded."""
         return any(in_work.get(chunk, False) for in_work in self.in_work.values())
 
 
 def run_workers(pool_round: PoolRound) -> list[CompletedChild]:
-    """Run a round of workers on this machine; return how each ended: a `PoolBackend`."""
+    """Run a round of workers on this machine: a `PoolBackend`."""
     work, chunks = pool_round.work, pool_round.chunks
     for path in work.claims.iterdir():
         path.unlink()
@@ -197,7 +197,7 @@ def run_workers(pool_round: PoolRound) -> list[CompletedChild]:
 
 
 def _worker_spec(work: PoolTask, worker: str, chunks: Mapping[str, Json]) -> FunctionSpec:
-    # In a file, because the length of a program's arguments is limited.
+    # Chunks are in a file, because the length of a program's arguments is limited.
     undone = work.claims / _UNDONE.format(f"{next(iter(chunks))}." if len(chunks) == 1 else "")
     if not undone.exists():
         write_whole(undone, json.dumps(list(chunks.items())))
@@ -214,11 +214,11 @@ def _worker_spec(work: PoolTask, worker: str, chunks: Mapping[str, Json]) -> Fun
 def _explain_death(ending: CompletedChild, work: PoolTask, *, is_decoded: bool) -> str:
     step = "the model on it" if is_decoded else "working on it"
     if has_stalled(ending.tail):
-        return f"{step} hung: nothing came for {work.stall_seconds:g} s"
+        return f"{step} hung: no message for {work.stall_seconds:g} s"
     if ending.exit_code == KILLED:
-        return "it was killed, as where memory runs out: the process ended by signal 9"
+        return "it was killed, perhaps for lack of memory: the process ended by signal 9"
     if ending.exit_code is not None and ending.exit_code < 0:
         return f"{step} crashed: the process ended by signal {-ending.exit_code}"
     if ending.error is not None and ending.error.startswith("MemoryError"):
-        return "memory ran out while it was worked on"
+        return "working on it ran out of memory"
     return f"working on it failed: {ending.error or ending.describe()}"

@@ -19,7 +19,7 @@ DONE: Final = "done"
 
 
 class _Connection:
-    """Messages of one worker about all chunks in work; each one resets the hang watchdog."""
+    """Sends the messages of a worker about its chunks; each one resets the hang watchdog."""
 
     def __init__(self, send: Callable[[Json], None], stall_seconds: float) -> None:
         self._send, self._stall_seconds = send, stall_seconds
@@ -42,14 +42,14 @@ class _Connection:
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkReporter:
-    """A chunk that a worker has claimed, and its messages to the supervisor.
+    """A claimed chunk, with messages to the supervisor.
 
-    Sending raises BrokenPipeError where the supervisor is gone; the worker then ends.
+    Sending raises BrokenPipeError if the supervisor has ended; then the worker ends.
     """
 
     chunk: str
     payload: Json
-    """What the supervisor gives the workers for the chunk."""
+    """Payload of the chunk from the supervisor."""
     connection: _Connection
 
     def send(self, message: Json) -> None:
@@ -61,22 +61,22 @@ class ChunkReporter:
         self.connection.heartbeat()
 
     def report_started(self) -> None:
-        """Report that work on it starts: if the worker dies now, the chunk is a suspect."""
+        """Report the start of work; from now on the chunk is a suspect if the worker dies."""
         self.connection.send(STARTED, self.chunk)
 
     def report_decoded(self) -> None:
-        """Report that it is decoded: chunks still being decoded are more likely causes of death."""
+        """Report that the chunk is decoded; chunks still being decoded are likelier suspects."""
         self.connection.send(DECODED, self.chunk)
 
     def report_done(self) -> None:
-        """Report that all of it is done."""
+        """Report that the chunk is done."""
         self.connection.send(DONE, self.chunk)
 
 
 def iter_chunks(
     argument: Mapping[str, Json], send: Callable[[Json], None]
 ) -> Iterator[ChunkReporter]:
-    """Yield each chunk that this worker claims; it is started, and done when the next is taken."""
+    """Yield each chunk that this worker claims, as started; it is done when the next is taken."""
     for reporter in iter_claimed_chunks(argument, send):
         reporter.report_started()
         yield reporter
@@ -88,8 +88,8 @@ def iter_rounds(
 ) -> Iterator[Iterator[ChunkReporter]]:
     """Yield rounds of chunks; a round is done when the next one is taken.
 
-    There is one round, of all chunks that this worker can claim; or, in a `PersistentChild`, one
-    for each job, which maps chunk names to payloads. What is loaded stays for later rounds.
+    There is one round of all chunks that this worker can claim; or, in a `PersistentChild`, a round
+    per job, which maps chunk names to payloads. Loaded resources stay for later rounds.
     """
     if "claims" in argument:
         yield iter_claimed_chunks(argument, send)
@@ -108,7 +108,7 @@ def iter_claimed_chunks(
 ) -> Iterator[ChunkReporter]:
     """Yield each chunk that this worker claims, for workers with several chunks in work.
 
-    The worker itself reports each as started, decoded and done.
+    The worker must report each chunk as started, decoded and done.
     """
     claims = Path(str(argument["claims"]))
     connection = _Connection(send, float(str(argument["stall_seconds"])))
@@ -118,7 +118,7 @@ def iter_claimed_chunks(
 
 
 def claim_chunk(claims: Path, chunk: str) -> bool:
-    """Claim a chunk; return True in one process only, the first."""
+    """Claim a chunk; return True in the first process only."""
     try:
         os.close(os.open(claims / chunk, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except FileExistsError:

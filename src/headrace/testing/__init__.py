@@ -1,5 +1,5 @@
-"""Public fakes and synthetic video, for the tests of headrace and of its users.
+"""Public fakes and synthetic video, for tests of headrace and of its users.
 
 Begin with `synth.py` and `fake_clock.py`.
-A drawn clip keeps its pixels: tests compare with their hashes.
+The pixels of a drawn clip never change: tests compare them with hashes.
 """

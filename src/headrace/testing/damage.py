@@ -1,7 +1,7 @@
-"""Damage to video files as it occurs in practice, and text files that pose as video.
+"""Damage to video files as it occurs in practice, and text files with a video suffix.
 
-Each function reads `path`, writes `out` and returns it; `path` is unchanged. Packets are those of
-the first video stream, counted in file order, which is decode order.
+Each function reads `path`, writes `out` and returns it; `path` is unchanged. Ordinals count the
+packets of the first video stream in file order, which is decode order.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -16,16 +16,16 @@ from av.video.stream import VideoStream
 from headrace.errors import ConfigError
 
 _FLIPS = 8
-"""Damaged bytes of a packet."""
-# By default the muxer joins hidden VP9 frames with the next shown one.
+"""Number of damaged bytes per packet."""
 _SEPARATE = {"fflags": "+bitexact-autobsf"}
+"""Muxer options without automatic filters, which join hidden VP9 frames with the next shown one."""
 
 
 def truncate(path: Path, out: Path, *, keep_fraction: float) -> Path:
     """Keep only the first bytes of a file, like an interrupted download.
 
-    Clips of `synth` have their MP4 index at the start, so that a truncated one still opens; with a
-    `keep_fraction` near zero the index itself is truncated, and the file does not open.
+    MP4 clips of `synth` have their index at the start, so a truncated clip still opens, unless
+    `keep_fraction` is so small that the index is truncated.
     """
     if not 0 <= keep_fraction <= 1:
         raise ConfigError(f"keep_fraction must be in [0, 1], got {keep_fraction}")
@@ -38,7 +38,7 @@ def concatenate(paths: Sequence[Path], out: Path) -> Path:
     """Join files byte by byte.
 
     Joined MPEG-TS and Annex B files stay readable, as one stream whose clock, size or pixel format
-    changes in the middle.
+    changes in between.
     """
     out.write_bytes(b"".join(path.read_bytes() for path in paths))
     return out
@@ -47,8 +47,8 @@ def concatenate(paths: Sequence[Path], out: Path) -> Path:
 def join_packets(paths: Sequence[Path], out: Path) -> Path:
     """Join files packet by packet as one stream with a continuous clock, like an adaptive stream.
 
-    The container's headers are those of the first file, so the packets of the others must carry
-    their own parameters: VP8, VP9, AV1, MPEG-2, or H.264 and HEVC from a ts.
+    The container has the headers of the first file, so packets of other files must include their
+    parameters: VP8, VP9, AV1, MPEG-2, or H.264 and HEVC from a ts.
     """
     with av.open(str(out), "w", container_options={"fflags": "+bitexact"}) as sink:
         copy, shift_seconds = None, Fraction(0)
@@ -76,8 +76,8 @@ def keyframe_ordinals(path: Path) -> tuple[int, ...]:
 def damage_packets(path: Path, out: Path, *, ordinals: Collection[int], seed: int = 0) -> Path:
     """Flip bits in the payload of the packets at `ordinals`; the container stays intact.
 
-    The first quarter of a packet, with its headers, is unchanged. To damage a keyframe, use one of
-    `keyframe_ordinals`.
+    The first quarter of a packet, with its headers, stays unchanged. `keyframe_ordinals` returns
+    the ordinals of keyframes.
     """
 
     def damage(ordinal: int, packet: "Packet[VideoStream]") -> bool:
@@ -96,8 +96,8 @@ def drop_packets(path: Path, out: Path, *, ordinals: Collection[int]) -> Path:
 def cut_by_stream_copy(path: Path, out: Path, *, start_ordinal: int) -> Path:
     """Copy the packets from `start_ordinal` on, with their times, without re-encoding.
 
-    From the middle of a GOP the file starts with packets that cannot be decoded. From a keyframe of
-    an open GOP it starts with frames whose references are missing.
+    If it is inside a GOP, the file starts with packets that cannot be decoded. If it is the
+    keyframe of an open GOP, the file starts with frames whose references are missing.
     """
     return _remux(path, out, lambda ordinal, _: ordinal >= start_ordinal)
 
@@ -109,11 +109,10 @@ def rewrite_packets(
     *,
     keep_keyframes: bool = False,
 ) -> Path:
-    """Replace packets: `rewrite` is called with the ordinal and the payload of each.
+    """Replace each packet by the payloads that `rewrite` returns for (ordinal, payload).
 
-    Of several payloads that it returns, the last keeps the time, and each one before is a tick
-    earlier. An unchanged packet keeps its keyframe flag; others lose theirs, unless
-    `keep_keyframes`.
+    The last of several payloads keeps the packet's time; each payload before is a tick earlier. An
+    unchanged packet keeps its keyframe flag; a changed one keeps it only with `keep_keyframes`.
     """
     with (
         av.open(str(path)) as source,
@@ -138,7 +137,7 @@ def rewrite_packets(
 
 
 def hls_text(path: Path, *, names: Sequence[str] = ("segment0.ts",)) -> Path:
-    """Write an HLS playlist that names other files or URLs; meant for a path ending in .mp4."""
+    """Write an HLS playlist that refers to other files or URLs, for a path with the suffix .mp4."""
     entries = "".join(f"#EXTINF:10,\n{name}\n" for name in names)
     path.write_text(
         f"#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:10\n{entries}#EXT-X-ENDLIST\n"
@@ -147,7 +146,7 @@ def hls_text(path: Path, *, names: Sequence[str] = ("segment0.ts",)) -> Path:
 
 
 def ffconcat_text(path: Path, *, names: Sequence[str] = ("other.mp4",)) -> Path:
-    """Write an ffconcat script that names other files; meant for a path ending in .mp4."""
+    """Write an ffconcat script that refers to other files, for a path with the suffix .mp4."""
     path.write_text("ffconcat version 1.0\n" + "".join(f"file '{name}'\n" for name in names))
     return path
 
@@ -164,7 +163,8 @@ def _remux(path: Path, out: Path, keeps: "Callable[[int, Packet[VideoStream]], b
         last: int | None = None
         for ordinal, packet in enumerate(packets):
             if keeps(ordinal, packet):
-                # Matroska stores no dts; FFmpeg derives them, and refuses to mux decreasing ones.
+                # Matroska stores no dts; FFmpeg derives them, and the muxer refuses decreasing
+                # ones.
                 if last is not None and packet.dts is not None:
                     packet.dts = max(packet.dts, last)
                 last = packet.dts

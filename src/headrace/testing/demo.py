@@ -1,7 +1,7 @@
-"""Two drawn videos and a classifier that separates them: a run that needs no download.
+"""Two drawn videos and a classifier that separates them, for a run without downloads.
 
-The backbone has random weights, equal on every machine. Its head is fitted to a few of the drawn
-frames, and is right on all of them.
+The backbone has random weights, equal on every machine. The head is fitted to some of the drawn
+frames, and classifies all of them correctly.
 """
 
 from dataclasses import dataclass
@@ -20,13 +20,14 @@ from headrace.testing.synth import write_clip
 from headrace.testing.synth_clip import Look, SynthClip
 
 CLASSES: Final = ("bars", "waves")
-"""Pattern in the lower part of the frames; also the name of the video."""
+"""Patterns in the lower part of the frames; also the names of the videos."""
 FITTED_FRAMES: Final = 9
-"""Frames of each video that the head is fitted to."""
+"""Number of frames per video that the head is fitted to."""
 _MODEL: Final = "regnet_x_400mf"
-"""Small, and its random weights keep the scale of their input; MobileNetV2's shrink it by 1e9."""
+"""A small model whose random weights keep the scale of the input; MobileNetV2's shrink it by
+1e9."""
 _MARGIN: Final = 4.0
-"""Score of the right class in the fit; the other one has its negative."""
+"""Fitted score of the right class; the other class gets its negative."""
 _RIDGE: Final = 1e-3
 
 
@@ -35,7 +36,7 @@ class Demo:
     """Videos, and the head of the classifier."""
 
     videos: tuple[Path, ...]
-    """One for each of `CLASSES`; its stem is the right class of all its frames."""
+    """One per class in `CLASSES`; the stem is the class of all frames."""
     model_name: str
     head: Path
     """For `--weights` of `headrace run`."""
@@ -45,7 +46,7 @@ def draw_demo(folder: Path, *, num_frames: int = 90) -> Demo:
     """Draw the videos, and fit the classifier; takes some 5 s with 90 frames.
 
     Args:
-        folder: Created if missing; files of the same names are replaced.
+        folder: Output folder, created if missing; files of the same names are replaced.
         num_frames: Frames of each video, at least `FITTED_FRAMES`.
 
     Raises:

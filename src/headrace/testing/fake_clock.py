@@ -1,4 +1,4 @@
-"""Clock for tests: it moves only by `advance` and by waits."""
+"""Fake clock for tests."""
 
 import threading
 
@@ -13,7 +13,7 @@ class FakeClock:
         self._started_wall_seconds = wall_seconds
 
     def now_ns(self) -> int:
-        """Return its time in nanoseconds."""
+        """Return the time in nanoseconds."""
         with self._lock:
             return self._now_ns
 
@@ -22,15 +22,15 @@ class FakeClock:
         return self._started_wall_seconds + (self.now_ns() - self._started_ns) / 1e9
 
     def wait_until(self, condition: threading.Condition, moment_ns: int) -> None:
-        """Move to that moment and return at once."""
+        """Move to `moment_ns` and return at once."""
         with self._lock:
             self._now_ns = max(self._now_ns, moment_ns)
 
     def advance(self, seconds: float) -> None:
-        """Move both readings forward; rounded to whole nanoseconds.
+        """Move both readings forward, rounded to whole nanoseconds.
 
         Raises:
-            ValueError: `seconds` is negative: a monotonic clock never goes back.
+            ValueError: `seconds` is negative.
         """
         if seconds < 0:
             raise ValueError(f"seconds must be >= 0, got {seconds}: this clock never goes back")

@@ -24,7 +24,7 @@ __all__ = ["CAMERAS", "LIDAR", "NuScenesSet", "write_nuscenes"]
 def write_nuscenes(folder: str | Path, spec: NuScenesSet | None = None) -> Path:
     """Write a set, and return its folder (nuScenes' `dataroot`).
 
-    The default takes about 1.5 s and 4 MB. The lidar has times, but no points.
+    The default set takes about 1.5 s and 4 MB. The lidar has times but no points.
     """
     spec, folder = spec or NuScenesSet(), Path(folder)
     tables = tables_of(spec)
@@ -49,7 +49,7 @@ def _write_pictures(folder: Path, spec: NuScenesSet, rows: Iterable[Mapping[str,
         path.parent.mkdir(parents=True, exist_ok=True)
         scene, index = frames[path.parent.name, taken_us]
         picture = draw_picture(index, spec.size)
-        if spec.drive == "rocking":  # a uniform grey, brighter the further the car is
+        if spec.drive == "rocking":  # a uniform grey, brighter the farther the car
             level = round(30 + 195 * spec.metres(scene, taken_us))
             picture = np.full((*spec.size, 3), level, np.uint8)
         Image.fromarray(picture).save(path, quality=90)

@@ -13,8 +13,8 @@ Row = dict[str, Any]
 _RADIANS_PER_SECOND = 0.05
 _KEY_TOLERANCE_US = 100_000
 _FORWARD = (0.5, -0.5, 0.5, -0.5)
-"""Rotation from camera axes (z forward, y down) to car axes (x forward, z up); w, x, y, z, like all
-rotations of nuScenes."""
+"""Rotation from camera axes (z forward, y down) to car axes (x forward, z up), as w, x, y, z like
+all rotations of nuScenes."""
 
 
 def tables_of(spec: NuScenesSet) -> dict[str, list[Row]]:
@@ -49,8 +49,8 @@ def _scene(spec: NuScenesSet, number: int) -> dict[str, list[Row]]:
         for time in times
     ]
     _link(samples)
-    shots = [_sensor_rows(spec, number, channel) for channel in (*spec.cameras, LIDAR)]
-    data = [row for rows, _ in shots for row in rows]
+    sensors = [_sensor_rows(spec, number, channel) for channel in (*spec.cameras, LIDAR)]
+    data = [row for rows, _ in sensors for row in rows]
     annotations = [_annotation(name, row) for row in samples]
     _link(annotations)
     category = ("vehicle.car", "human.pedestrian.adult")[number % 2]
@@ -78,7 +78,7 @@ def _scene(spec: NuScenesSet, number: int) -> dict[str, list[Row]]:
         "sample": samples,
         "sample_data": data,
         "ego_pose": [_pose(spec, number, row) for row in data],
-        "calibrated_sensor": [calibrated for _, calibrated in shots],
+        "calibrated_sensor": [calibrated for _, calibrated in sensors],
         "instance": [
             {
                 "token": _token("instance", name),
@@ -144,7 +144,7 @@ def _calibrated_sensor(spec: NuScenesSet, token: str, channel: str) -> Row:
 
 
 def _pose(spec: NuScenesSet, scene: int, data: Row) -> Row:
-    """Return the pose of the car, which turns slowly."""
+    """Return the pose of the car, which rotates slowly."""
     seconds = (data["timestamp"] - spec.sample_times_us(scene)[0]) / 1e6
     return {
         "token": data["ego_pose_token"],
@@ -155,7 +155,7 @@ def _pose(spec: NuScenesSet, scene: int, data: Row) -> Row:
 
 
 def _annotation(scene: str, sample: Row) -> Row:
-    """Return the one box of a key frame: an object beside the road."""
+    """Return the only box of a key frame: an object beside the road."""
     return {
         "token": _token("sample_annotation", sample["token"]),
         "sample_token": sample["token"],
@@ -195,7 +195,7 @@ def _yaw(radians: float) -> tuple[float, float, float, float]:
 def _product(
     a: tuple[float, float, float, float], b: tuple[float, float, float, float]
 ) -> tuple[float, float, float, float]:
-    """Return the quaternion of the rotation by `b`, then by `a`; w, x, y, z."""
+    """Return the quaternion of a rotation by `b`, then by `a`, as w, x, y, z."""
     aw, ax, ay, az = a
     bw, bx, by, bz = b
     return (

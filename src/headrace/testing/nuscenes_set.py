@@ -1,4 +1,4 @@
-"""Description of a small set in nuScenes' format: scenes, and the time of each frame."""
+"""Description of a small set in nuScenes' format: scenes and frame times."""
 
 import math
 from collections.abc import Mapping
@@ -27,35 +27,35 @@ _LIDAR_PERIOD_US = 50_000
 _SWEEPS_OF_A_SAMPLE = 10
 _METRES_PER_SECOND = 5.0
 _TURN_US = 6_000
-"""Microseconds of the lidar's rotation from one camera to the next; it triggers them."""
+"""Microseconds of the lidar's rotation from one camera, which it triggers, to the next."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NuScenesSet:
     """A set: cameras at 12 Hz, the lidar at 20 Hz, and key frames (samples) at 2 Hz.
 
-    Cameras start 6 ms apart, and their times jitter, as with a rotating lidar that triggers them.
-    Pixels carry the index of the frame among its camera's frames of the scene
-    (`headrace.testing.synth.read_number`).
+    Cameras start 6 ms apart, and their times jitter, as if triggered by a rotating lidar. Pixels
+    carry the index of the frame in its camera and scene (`headrace.testing.synth.read_number`).
     """
 
     durations_seconds: tuple[float, ...] = (2.0, 3.0, 1.5)
-    """Duration of each scene; their names are `scene-0001` and on."""
+    """Duration of each scene; names are `scene-0001`, `scene-0002`, ..."""
     cameras: tuple[str, ...] = CAMERAS
     size: tuple[int, int] = (96, 128)
     """(height, width) of all images."""
     form: Literal["pictures", "videos"] = "pictures"
-    """JPEGs in `samples/` and `sweeps/`, as in nuScenes; or `videos/<scene>/<camera>.mp4` at a
-    constant 12 frames/s, without their real times, and `index_frame.json`."""
+    """`pictures`: JPEGs in `samples/` and `sweeps/`, as in nuScenes. `videos`:
+    `videos/<scene>/<camera>.mp4` at a constant 12 frames/s, without the real times, and
+    `index_frame.json`."""
     jitter_ms: float = 3.0
-    """Largest deviation of a time, in either direction."""
+    """Maximum deviation of a time in milliseconds, in either direction."""
     lost: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Camera → missing frames, in every scene, by their number at an even 12 Hz."""
+    """Camera → missing frames in every scene, numbered at an even 12 Hz."""
     drive: Literal["straight", "rocking"] = "straight"
-    """`straight`: at 5 m/s. `rocking`: at random within a metre, in images without a number whose
-    brightness is the position: one image does not give the previous ones."""
+    """`straight`: at 5 m/s. `rocking`: at random within a metre; images have no number, and their
+    brightness is the position, so an image does not determine the previous ones."""
     version: str = "v1.0-mini"
-    """The folder of the tables."""
+    """Name of the folder with the tables."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -103,5 +103,5 @@ class NuScenesSet:
         ]
 
     def sample_times_us(self, scene: int) -> list[int]:
-        """Return the times of key frames: those of every tenth sweep of the lidar."""
+        """Return the times of key frames: of every tenth sweep of the lidar."""
         return self.lidar_times_us(scene)[::_SWEEPS_OF_A_SAMPLE]

@@ -14,7 +14,7 @@ _CAN_SERVE = (
 
 
 def can_serve_rtsp() -> bool:
-    """Return whether GStreamer's RTSP server is installed; some 0.1 s."""
+    """Return whether GStreamer's RTSP server is installed; takes some 0.1 s."""
     if shutil.which(_SYSTEM_PYTHON) is None:
         return False
     command = [_SYSTEM_PYTHON, "-W", "ignore", "-c", _CAN_SERVE]
@@ -25,11 +25,11 @@ class RtspServer:
     """Server of one file at a time on one local port."""
 
     def __init__(self, *login: str, pem: Path | None = None) -> None:
-        """Not started yet.
+        """Start nothing yet.
 
         Args:
-            login: A user name and a password, or nothing.
-            pem: File with a key and a certificate, for TLS.
+            login: User name and password; none: without authentication.
+            pem: File with a key and a certificate for TLS; None: without TLS.
         """
         self._login = login
         self._pem = pem
@@ -37,7 +37,7 @@ class RtspServer:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self, path: Path) -> None:
-        """Serve `path`, on the port of an earlier start."""
+        """Serve `path`, on the port of the first start."""
         script = Path(__file__).with_name("rtsp_server.py")
         served = (str(path), self._port, str(self._pem or "-"), *self._login)
         command = [_SYSTEM_PYTHON, "-W", "ignore", str(script), *served]
@@ -46,15 +46,15 @@ class RtspServer:
         assert self._port, "the server did not start"
 
     def url(self, login: str = "", path: str = "/live") -> str:
-        """Return its address; `login` is "user:password@"."""
+        """Return the URL; `login` is "user:password@"."""
         scheme = "rtsp" if self._pem is None else "rtsps"
         return f"{scheme}://{login}127.0.0.1:{self._port}{path}"
 
     def next_client_ns(self) -> int:
-        """Wait until a client plays; return its moment of pts 0, by `time.perf_counter_ns`.
+        """Wait until a client plays; return the moment of its pts 0, by `time.perf_counter_ns`.
 
         Raises:
-            ValueError: the server was killed before.
+            ValueError: the server was killed.
         """
         return int(self._line())
 
@@ -63,7 +63,7 @@ class RtspServer:
         self._signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Resume the server; it sends first what was due meanwhile."""
+        """Resume the server, which first sends the packets due meanwhile."""
         self._signal(signal.SIGCONT)
 
     def kill(self) -> None:

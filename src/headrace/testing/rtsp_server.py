@@ -1,9 +1,9 @@
 """GStreamer's RTSP server: `python3 rtsp_server.py FILE PORT PEM [USER PASSWORD]`.
 
 Runs in the system's interpreter, for which Debian installs GStreamer's bindings. Prints its port,
-then serves the file at rtsp://127.0.0.1:PORT/live, in real time, from its start for every client;
-with TLS by the key and certificate in the file PEM, unless that is "-". For each client it prints
-the moment of pts 0, in nanoseconds of the system's monotonic clock.
+then serves the file at rtsp://127.0.0.1:PORT/live in real time, from the start for every client.
+PEM is a file with a key and a certificate for TLS, or "-". For each client it prints the moment of
+pts 0, in nanoseconds of the system's monotonic clock.
 """
 
 import sys
@@ -61,7 +61,7 @@ def _print_when_playing(media: GstRtspServer.RTSPMedia, state: int) -> None:
 
 
 def _print_base_time(media: GstRtspServer.RTSPMedia) -> bool:
-    """Print the start of the playback; return whether to call this again."""
+    """Print the start of the playback once known; return whether to call this again."""
     base_ns = media.get_element().get_base_time()
     if base_ns:
         _print(base_ns)

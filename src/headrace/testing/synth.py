@@ -1,4 +1,4 @@
-"""Synthetic clips whose pixels carry the frame number: tests see the order and loss of frames.
+"""Synthetic clips whose pixels carry the frame number, to test the order and loss of frames.
 
 path = write_clip(tmp_path / "clip", SynthClip(codec="h264", gop=12, b_frames=2))
 numbers = [read_number(frame) for frame in decode(path)]    # must be 0, 1, 2, ...
@@ -53,15 +53,15 @@ __all__ = [
 _FINE_TIME_BASE = Fraction(1, 90_000)
 _VP8_SHOW_FRAME = 0x10
 PALETTE_LASTS = 16
-"""Frames between two changes of a changing palette."""
+"""Number of frames between two changes of a palette."""
 
 
 def write_clip(path: str | Path, clip: SynthClip) -> Path:
     """Write `clip` and return its path.
 
-    The container's suffix is added where `path` does not end in it. Costs 0.03 to 0.25 s for the
-    kinds in `KINDS`. Equal clips give equal bytes with equal libraries. The AV1 encoder always
-    prints its settings on stderr.
+    The container's suffix is added if `path` lacks it. A clip of `KINDS` takes 0.03 to 0.25 s.
+    Equal clips have equal bytes, with equal libraries. The AV1 encoder always prints its settings
+    on stderr.
 
     Raises:
         ValueError: FFmpeg cannot write this codec into this container.
@@ -70,14 +70,16 @@ def write_clip(path: str | Path, clip: SynthClip) -> Path:
 
 
 def write_streams(path: str | Path, clips: Sequence[SynthClip]) -> Path:
-    """Write one file with a video stream for each of `clips`, and return its path.
+    """Write one file with a video stream per clip, and return its path.
 
     Raises:
         ConfigError: the clips have different containers.
     """
     containers = {clip.container for clip in clips}
     if len(containers) != 1:
-        raise ConfigError(f"the streams of a file need one container, got {sorted(containers)}")
+        raise ConfigError(
+            f"the streams of a file need the same container, got {sorted(containers)}"
+        )
     suffix = containers.pop()
     path = Path(path)
     if path.suffix != f".{suffix}":
@@ -92,7 +94,7 @@ def write_streams(path: str | Path, clips: Sequence[SynthClip]) -> Path:
     ):
         streams = [_add_stream(container, clip) for clip in clips]
         encoded = [_encode(*pair) for pair in zip(streams, clips, strict=True)]
-        # From here on the streams have the headers of their encoders.
+        # From here on, streams have the headers of their encoders.
         container.start_encoding()
         packets: list[Packet[VideoStream]] = []
         for stream, clip, coded in zip(streams, clips, encoded, strict=True):
@@ -107,8 +109,8 @@ def write_streams(path: str | Path, clips: Sequence[SynthClip]) -> Path:
 def _same_scheduling() -> Iterator[None]:
     """Restore the scheduling policy of this thread at the end.
 
-    SVT-AV1 4.1 makes the thread that opens it a real-time thread where that is permitted, as for
-    root: it and all processes it starts then block others from their cores.
+    If permitted, as for root, SVT-AV1 4.1 makes the thread that opens it a real-time thread. The
+    thread, and all processes that it starts, then block others from their cores.
     """
     if not hasattr(os, "sched_getscheduler"):  # not Linux
         yield
@@ -123,7 +125,7 @@ def _same_scheduling() -> Iterator[None]:
 def _container_options(clips: Sequence[SynthClip]) -> dict[str, str]:
     options = muxer_options(clips[0].container)
     if any(clip.structure == "hidden_packets" for clip in clips):
-        # By default the muxer joins hidden VP9 frames with the next shown one again.
+        # By default the muxer joins a hidden VP9 frame with the next shown one again.
         options["fflags"] += "-autobsf"
     if min(clip.timing.start_seconds for clip in clips) < 0:
         options |= {"avoid_negative_ts": "disabled", "mpegts_copyts": "1"}
@@ -146,13 +148,13 @@ def _add_stream(container: OutputContainer, clip: SynthClip) -> VideoStream:
         for name, code in tags_of(look.colour)._asdict().items():
             setattr(context, name, code)
     if look.rotation or look.mirrored:
-        check_full("drawing a turned clip", "leave rotation and mirrored out")
+        check_full("drawing a rotated or mirrored clip", "leave rotation and mirrored out")
         stream.set_display_rotation(look.rotation, hflip=look.mirrored)
     return stream
 
 
 def _time_base(clip: SynthClip) -> Fraction:
-    """Return one tick per frame where that is exact, as AVI and MPEG-4 need it."""
+    """Return the time base: one tick per frame if that is exact, as AVI and MPEG-4 need it."""
     ticks = (picture.seconds * clip.frame_rate for picture in clip.pictures)
     is_even = all(tick.denominator == 1 for tick in ticks)
     return 1 / clip.frame_rate if is_even else _FINE_TIME_BASE
@@ -192,7 +194,7 @@ def _filtered(
 ) -> "list[Packet[VideoStream]]":
     names = clip.bitstream_filters
     if clip.codec == "vp9" and clip.structure == "hidden_packets":
-        # The encoder packs a hidden frame with the next shown one; give each its packet.
+        # The encoder joins a hidden frame with the next shown one: split them.
         names = ("vp9_superframe_split", *names)
     for name in names:
         context = BitStreamFilterContext(name, in_stream=stream)
@@ -213,9 +215,9 @@ def _stored_frame(
         return _in_palette(scaler.reformat(frame, format="bgr8"), is_reversed=is_reversed)
     frame = scaler.reformat(frame, format=look.pixel_format)
     if look.colour is not None:
-        # Tagged after the conversion: with tags the scaler would convert the colours again.
+        # Set tags after the conversion: with tags the scaler would convert the colours again.
         for name, code in tags_of(look.colour)._asdict().items():
-            if hasattr(frame, name):  # Before PyAV 17 a frame has two of the four tags.
+            if hasattr(frame, name):  # before PyAV 17 a frame has only two of the four tags
                 setattr(frame, name, code)
     return frame
 

@@ -1,4 +1,4 @@
-"""Files without video: audio alone, or audio with cover art."""
+"""Files without video: audio, with or without cover art."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -22,8 +22,8 @@ def write_audio(
 ) -> Path:
     """Write an MP3 with a tone, and return its path.
 
-    With `cover_art` it also has an attached picture, which FFmpeg presents as a video stream of one
-    frame. The suffix ".mp3" is added where `path` does not end in it.
+    With `cover_art` it also has an attached picture, which FFmpeg exposes as a video stream of one
+    frame. The suffix ".mp3" is added if `path` lacks it.
     """
     path = Path(path)
     if path.suffix != ".mp3":
@@ -45,7 +45,7 @@ def _add_cover(sink: OutputContainer) -> None:
     context = cover.codec_context
     context.height, context.width, context.pix_fmt = 96, 96, "yuvj420p"
     context.thread_count = 1
-    # Before PyAV 18 only a number is taken.
+    # Before PyAV 18 it must be a number.
     cover.disposition = Disposition.attached_pic.value  # type: ignore[assignment]
     frame = av.VideoFrame.from_ndarray(draw_picture(0, (96, 96)), format="rgb24")
     sink.mux(cover.encode(frame.reformat(format="yuvj420p")))

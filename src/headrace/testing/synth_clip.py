@@ -24,38 +24,38 @@ _STRUCTURE_CODECS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """Display times, where they differ from an even rate from zero on."""
+    """Display times that differ from an even rate, from zero on."""
 
     start_seconds: Fraction = Fraction(0)
-    """Presentation time of the first frame shown; negative only in "ts"."""
+    """Presentation time of the first shown frame; negative only in "ts"."""
     durations_seconds: tuple[Fraction, ...] = ()
-    """Durations of frames, repeated; empty: by the frame rate."""
+    """Durations of frames, cyclic; empty: by the frame rate."""
     preroll: int = 0
-    """Frames before the first one shown, removed by the edit list ("mp4" and "mov" only). Their
-    numbers count up to `NUMBERS` - 1."""
+    """Number of frames before the first shown one, which the edit list removes ("mp4" and "mov"
+    only). They carry the last numbers, up to `NUMBERS` - 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """Storage of frames, where it differs from upright 8-bit 4:2:0 without tags."""
+    """Storage of frames that differs from upright 8-bit 4:2:0 without tags."""
 
     pixel_format: str = "yuv420p"
-    """FFmpeg's name; the encoder must support it."""
+    """Pixel format by FFmpeg's name; the encoder must support it."""
     rotation: Literal[0, 90, 180, 270] = 0
-    """Degrees counter-clockwise by which a player must rotate the stored frame."""
+    """Rotation by the player from the stored to the upright frame, in degrees counter-clockwise."""
     mirrored: bool = False
-    """Whether the player must also flip the rotated frame left to right."""
+    """Whether the player must also flip the rotated frame left-right."""
     colour: Colour | None = None
-    """Tagged colour; None: BT.601, limited range, and no tags."""
+    """Tagged colour; None: BT.601, limited range, without tags."""
     bars: bool = False
     """Whether colour bars replace the moving texture: see `synth_pixels.BARS`."""
     palette_turns: bool = False
-    """Whether a "pal8" stream gets another palette every 16 frames, with equal colours; AVI stores
+    """Whether a "pal8" stream changes its palette every 16 frames, with equal colours; AVI stores
     it."""
 
 
 class Picture(NamedTuple):
-    """One frame of the encoder's input."""
+    """A frame of the encoder's input."""
 
     number: int
     seconds: Fraction
@@ -76,29 +76,29 @@ class SynthClip:
     container: Container = "mp4"
     """Also the suffix of the file."""
     num_frames: int = 48
-    """Frames that a player shows."""
+    """Number of frames that a player shows."""
     size: tuple[int, int] = (96, 128)
     """(height, width) of the upright frame, in pixels."""
     frame_rate: Fraction = Fraction(30)
-    """Frames per second, as the stream declares it."""
+    """Frames per second declared by the stream."""
     gop: int = 12
-    """Longest distance between keyframes, in frames."""
+    """Maximum distance between keyframes, in frames."""
     b_frames: int = 0
-    """B-frames between two other frames, exactly, where they fit."""
+    """Exact number of B-frames between two other frames, if they fit."""
     open_gop: bool = False
-    """Whether B-frames before a keyframe may refer back across it."""
+    """Whether B-frames shown before a keyframe may refer to the GOP before it."""
     structure: Structure | None = None
-    """b_pyramid: B-frames refer to B-frames. intra_refresh: after the first keyframe a column of
-    intra blocks moves through P-frames. hidden_packets: some packets hold a frame that is decoded
-    but never shown, so there are more packets than frames. interlaced: the two fields of a frame
-    are coded separately where that is smaller, the top one first."""
+    """`b_pyramid`: B-frames refer to B-frames. `intra_refresh`: after the first keyframe, a column
+    of intra blocks moves through P-frames. `hidden_packets`: some packets have a frame that is
+    decoded but never shown, so there are more packets than frames. `interlaced`: the two fields of
+    a frame are coded separately if that is smaller, the top field first."""
     timing: Timing = Timing()
     look: Look = Look()
     encoder_options: tuple[tuple[str, str], ...] = ()
-    """Further options of FFmpeg's encoder; they replace options set here, and of options that hold
-    a list ("x264-params") the entries of the same name."""
+    """Further options of FFmpeg's encoder. They replace options set here; for a list option
+    ("x264-params"), the entries of the same name."""
     bitstream_filters: tuple[str, ...] = ()
-    """Applied to the packets in this order, in FFmpeg's syntax: "h264_metadata=aud=insert"."""
+    """Filters for the packets, in order, in FFmpeg's syntax: "h264_metadata=aud=insert"."""
     container_options: tuple[tuple[str, str], ...] = ()
     """Further options of FFmpeg's muxer, such as ("movflags", "frag_keyframe+empty_moov")."""
 
@@ -108,7 +108,7 @@ class SynthClip:
 
     @property
     def pts_seconds(self) -> tuple[Fraction, ...]:
-        """Exact display time of each frame; a container may round it to its own ticks."""
+        """Exact display time of each frame; a container may round it to its ticks."""
         durations = cycle(self.timing.durations_seconds or (1 / self.frame_rate,))
         steps = islice(durations, self.num_frames - 1)
         return tuple(accumulate(steps, initial=self.timing.start_seconds))
@@ -122,7 +122,7 @@ class SynthClip:
         pictures = [Picture(number % NUMBERS, start + number * step, False) for number in before]
         for number, seconds in enumerate(self.pts_seconds):
             if self.codec == "vp8" and self.structure == "hidden_packets" and number % 8 == 5:
-                # Like an alternate reference frame, it holds a later frame.
+                # Like an alternate reference frame, it is a later frame.
                 ahead = min(number + 4, self.num_frames - 1)
                 pictures.append(Picture(ahead, seconds - step / 2, True))
             pictures.append(Picture(number, seconds, False))
@@ -139,14 +139,14 @@ def _problems(clip: SynthClip) -> Iterator[str]:
     if is_odd and codec in ("h264", "hevc") and "420" in clip.look.pixel_format:
         yield f"{codec} in 4:2:0 needs even sizes, got {clip.size}; use yuv444p, or vp9"
     if clip.b_frames and codec not in CODECS_WITH_B_FRAMES:
-        yield f"{codec} has no B-frames; these have: {', '.join(CODECS_WITH_B_FRAMES)}"
+        yield f"{codec} has no B-frames; use one of {', '.join(CODECS_WITH_B_FRAMES)}"
     if clip.open_gop and not clip.b_frames:
         yield "an open GOP needs b_frames >= 1, got 0"
     if clip.structure and codec not in _STRUCTURE_CODECS[clip.structure]:
         codecs = ", ".join(_STRUCTURE_CODECS[clip.structure])
         yield f"structure {clip.structure!r} is for {codecs}, got codec {codec!r}"
     if timing.preroll and container not in ("mp4", "mov"):
-        yield f"preroll needs an edit list, which {container!r} has not; use mp4 or mov"
+        yield f"preroll needs an edit list, which {container!r} lacks; use mp4 or mov"
     if timing.start_seconds < 0 and container != "ts":
         yield f"{container!r} cannot start below zero; use ts"
     if any(duration <= 0 for duration in timing.durations_seconds):

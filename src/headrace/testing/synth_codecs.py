@@ -57,7 +57,7 @@ Codec = Literal[
     "roq",
     "theora",
 ]
-"""FFmpeg's name of the codec, not of the encoder."""
+"""Codec by FFmpeg's name, not the encoder's."""
 
 CODECS_WITH_B_FRAMES: tuple[Codec, ...] = ("h264", "hevc", "mpeg4", "mpeg1video", "mpeg2video")
 
@@ -74,7 +74,7 @@ ENCODERS: Mapping[Codec, str] = MappingProxyType(
         "theora": "libtheora",
     }
 )
-"""Codec to its encoder, where that has another name."""
+"""Codec → encoder, if it has another name."""
 
 PIXEL_FORMATS: Mapping[Codec, tuple[str, ...]] = MappingProxyType(
     {
@@ -114,4 +114,4 @@ PIXEL_FORMATS: Mapping[Codec, tuple[str, ...]] = MappingProxyType(
         "roq": ("yuvj444p",),
     }
 )
-"""Codec to the pixel formats of its clips; others have "yuv420p"."""
+"""Codec → pixel formats of its clips; other codecs have "yuv420p"."""

@@ -41,7 +41,7 @@ Container = Literal[
 """Also the suffix of the file."""
 
 RAW_CONTAINERS: tuple[Container, ...] = ("obu", "h264", "hevc", "m1v", "m2v", "m4v", "h263")
-"""Streams without a container: their frames have no times."""
+"""Streams without a container, whose frames have no times."""
 
 _ANY_CODEC: tuple[Codec, ...] = (
     *("vp8", "vp9", "av1", "mpeg1video", "mpeg2video", "mpeg4", "h261", "h263", "h263p", "flv1"),
@@ -95,7 +95,7 @@ CODECS_IN: Mapping[Container, tuple[Codec, ...]] = MappingProxyType(
         "roq": ("roq",),
     }
 )
-"""Container to the codecs that it stores without a loss."""
+"""Container → codecs that it stores without loss."""
 
 _MUXERS: Mapping[Container, str] = MappingProxyType(
     {
@@ -111,12 +111,12 @@ _MUXERS: Mapping[Container, str] = MappingProxyType(
 
 
 def muxer_of(container: Container) -> str:
-    """Return FFmpeg's name of the muxer that writes `container`."""
+    """Return FFmpeg's name of the muxer of `container`."""
     return _MUXERS.get(container, container)
 
 
 def muxer_options(container: Container) -> dict[str, str]:
-    """Return the muxer's options, with which equal clips give equal bytes."""
+    """Return options of the muxer that make the files of equal clips equal."""
     options = {"fflags": "+bitexact"}
     if container in ("mp4", "mov", "3gp"):
         options["movflags"] = "+faststart"

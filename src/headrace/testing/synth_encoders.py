@@ -1,12 +1,12 @@
 """Encoders of synthetic clips, and their options.
 
-One thread and fixed frame types everywhere, so that equal clips give equal files.
+All use one thread and fixed frame types, so that equal clips have equal files.
 """
 
 from headrace.testing.synth_clip import SynthClip
 from headrace.testing.synth_codecs import ENCODERS
 
-_QUANTISED = (
+_COARSE_CODECS = (
     *("h261", "h263", "h263p", "flv1", "rv10", "rv20", "wmv1", "wmv2", "msmpeg4v2", "msmpeg4v3"),
     *("asv1", "asv2", "svq1", "snow"),
 )
@@ -41,8 +41,8 @@ def _options_of(clip: SynthClip) -> dict[str, str]:
         case "mjpeg":
             return {"qmin": "2", "qmax": "4"}
         case codec:
-            # With the default quantizer of these codecs numbers are not readable.
-            quality = {"qmin": "2", "qmax": "4"} if codec in _QUANTISED else {}
+            # With their default quantizer, numbers are not readable.
+            quality = {"qmin": "2", "qmax": "4"} if codec in _COARSE_CODECS else {}
             return quality | {"g": str(clip.gop)}
 
 
@@ -50,7 +50,7 @@ def _merged(options: dict[str, str], further: tuple[tuple[str, str], ...]) -> di
     merged = dict(options)
     for name, value in further:
         if name in merged and (name.endswith("-params") or (name == "flags" and value[0] in "+-")):
-            # In a list of settings the last one counts.
+            # In a list of settings the last value of a name applies.
             merged[name] += (":" if name != "flags" else "") + value
         else:
             merged[name] = value
@@ -63,7 +63,7 @@ def _x264(clip: SynthClip) -> dict[str, str]:
         "b-adapt": 0,
         "b-pyramid": "normal" if clip.structure == "b_pyramid" else "none",
         "ref": 4,
-        # With it, on AVX-512, the output of small frames differed between runs.
+        # With macroblock trees on AVX-512, the output of small frames differs between runs.
         "mbtree": 0,
         "open-gop": int(clip.open_gop),
         "intra-refresh": int(clip.structure == "intra_refresh"),
@@ -97,13 +97,13 @@ def _x265(clip: SynthClip) -> dict[str, str]:
 
 
 def _vpx(clip: SynthClip) -> dict[str, str]:
-    # VP8 adapts a speed above zero to the load of the machine; one below zero is fixed.
+    # VP8 adapts a positive speed to the load of the machine; a negative one is fixed.
     quality = {"deadline": "realtime", "cpu-used": "-4", "b": "800k"}
     return quality | {"g": str(clip.gop), "lag-in-frames": "0"}
 
 
 def _vp9(clip: SynthClip) -> dict[str, str]:
-    # In one pass only the realtime speeds make alternate references, and only with a bit rate.
+    # In one pass, only realtime speeds create alternate references, and only with a bit rate.
     return _vpx(clip) | {"cpu-used": "6", "lag-in-frames": "16", "auto-alt-ref": "1"}
 
 
@@ -111,7 +111,7 @@ def _mpeg(clip: SynthClip) -> dict[str, str]:
     options = {"g": str(clip.gop), "bf": str(clip.b_frames), "qmin": "2", "qmax": "4"}
     flags = "+ildct+ilme" if clip.structure == "interlaced" else ""
     if not clip.open_gop:
-        # The encoder refuses closed GOPs unless scene cuts are out of reach.
+        # The encoder refuses closed GOPs unless scene cuts are disabled by a high threshold.
         flags += "+cgop"
         options["sc_threshold"] = "1000000000"
     return options | ({"flags": flags} if flags else {})

@@ -70,4 +70,4 @@ KINDS: Mapping[str, SynthClip] = MappingProxyType(
         ),
     }
 )
-"""Name of the kind to its clip. All carry the numbers 0, 1, 2... in display order."""
+"""Name of a kind → its clip. All carry the numbers 0, 1, 2... in display order."""

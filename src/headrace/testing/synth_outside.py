@@ -1,4 +1,4 @@
-"""Clips in codecs without an encoder in PyAV, written by the system's `ffmpeg`."""
+"""Clips in codecs that PyAV cannot encode, written by the system's `ffmpeg`."""
 
 import shutil
 import subprocess
@@ -15,7 +15,6 @@ from headrace.testing.synth_encoders import encoder_of
 
 def can_encode(clip: SynthClip) -> bool:
     """Return whether PyAV, or the system's `ffmpeg`, can encode the clip."""
-    encoder, _ = encoder_of(clip)
     if not is_outside(clip):
         return True
     program = shutil.which("ffmpeg")
@@ -24,7 +23,7 @@ def can_encode(clip: SynthClip) -> bool:
     encoders = subprocess.run(
         [program, "-hide_banner", "-encoders"], capture_output=True, text=True
     )
-    return f" {encoder} " in encoders.stdout
+    return f" {encoder_of(clip)[0]} " in encoders.stdout
 
 
 def is_outside(clip: SynthClip) -> bool:
@@ -36,7 +35,7 @@ def write_outside(path: Path, clip: SynthClip, frames: Iterable[VideoFrame]) -> 
     """Write a clip of evenly spaced frames and return its path.
 
     Raises:
-        ValueError: `ffmpeg` is not installed, or has no such encoder or muxer.
+        ValueError: `ffmpeg` is not installed, or lacks the encoder or muxer.
     """
     program = shutil.which("ffmpeg")
     if program is None:

@@ -1,11 +1,11 @@
-"""Frames with their number as a barcode, its reader for decoded frames, and RGB to Y'CbCr.
+"""Frames with their number as a barcode, the reader of the barcode, and RGB to Y'CbCr.
 
-The upper five eighths hold the number (`headrace.video.frame_barcode`), the lower part a moving
+The upper five eighths show the number (`headrace.video.frame_barcode`), the lower part a moving
 texture or six bars of known colours. The arithmetic is in integers, so frames are equal on all
 machines.
 
-Y'CbCr is computed here by the formulas of the standards, not by the scaler that decoding uses: its
-errors must not cancel out.
+Y'CbCr is computed by the formulas of the standards, not by the scaler of the decoders, so that
+errors of the scaler do not cancel out.
 Source: Rec. ITU-T H.273, section 8.3 (matrix coefficients) and its tables 2 to 4 (code points).
 """
 
@@ -37,14 +37,14 @@ BARS = (
 """RGB of the colour bars, left to right."""
 
 _GREY = range(104, 153)
-"""Levels that are neither dark nor light."""
+"""Levels between dark and light blocks."""
 
 
 def draw_picture(number: int, size: tuple[int, int], *, bars: bool = False) -> NDArray[np.uint8]:
     """Return frame `number`: uint8 [H, W, 3] in [0, 255], RGB.
 
-    The number is taken modulo `NUMBERS`. With `bars` the lower part has the uniform colours `BARS`
-    instead of the moving texture.
+    The number counts modulo `NUMBERS`. With `bars` the lower part shows the uniform colours `BARS`
+    in place of the moving texture.
     """
     height, width = size
     texture = _texture(number, size)
@@ -60,8 +60,9 @@ def draw_picture(number: int, size: tuple[int, int], *, bars: bool = False) -> N
 def read_number(frame: NDArray[np.uint8]) -> int:
     """Return the number of an upright frame.
 
-    Survives lossy compression and scaling down to 64x64, but not cropping. Blended, mirrored or
-    rotated frames, and up to three damaged blocks, are errors, never a wrong number.
+    It survives lossy compression and scaling down to 64x64, but not cropping. Blended, mirrored or
+    rotated frames, and up to three damaged blocks, raise an error; they never return a wrong
+    number.
 
     Args:
         frame: uint8 [H, W, 3] in [0, 255], RGB.
@@ -77,15 +78,15 @@ def read_number(frame: NDArray[np.uint8]) -> int:
         if int(level) in _GREY:
             row, column = divmod(index, COLUMNS)
             raise ValueError(
-                f"no frame number here: block {row}, {column} is neither dark nor light "
-                f"(level {level:.0f}); the picture is blended, damaged, cropped or another one"
+                f"the frame has no readable number: block {row}, {column} is neither dark nor "
+                f"light (level {level:.0f}); it is blended, damaged, cropped or not a drawn frame"
             )
         blocks.append(int(level > _GREY.stop))
     number = int("".join(map(str, blocks[COLUMNS : COLUMNS + 16])), base=2)
     if tuple(blocks) != blocks_of(number):
         raise ValueError(
-            f"no frame number here: the blocks {blocks} contradict their check code; "
-            "the picture is damaged, mirrored, turned, cropped or another one"
+            f"the frame has no readable number: blocks {blocks} contradict their check code; the "
+            "frame is damaged, mirrored, rotated, cropped or not a drawn frame"
         )
     return number
 
@@ -111,7 +112,7 @@ def _bars_row(width: int) -> NDArray[np.int32]:
 
 
 def _texture(number: int, size: tuple[int, int]) -> NDArray[np.int32]:
-    """Return three waves with different motions, which no single motion vector predicts."""
+    """Return a sum of three waves with different motions, which no motion vector predicts."""
     y, x, channel = _coordinates(size)
     phases = (
         9 * x + 24 * number + 90 * channel,
@@ -132,12 +133,12 @@ def _coordinates(size: tuple[int, int]) -> tuple[NDArray[np.int32], ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Colour:
-    """Conversion from RGB to Y'CbCr, and the stream's tags for it."""
+    """Conversion from RGB to Y'CbCr, and its tags in the stream."""
 
     matrix: Literal["bt601", "bt709", "bt2020"] = "bt601"
     """Standard of the matrix coefficients; primaries and transfer are tagged to match."""
     full_range: bool = False
-    """Luma in [0, 255] rather than [16, 235]."""
+    """Whether luma is in [0, 255], not in [16, 235]."""
 
 
 class ColourTags(NamedTuple):

@@ -1,6 +1,6 @@
 """Camera layout: clips of several cameras, `<video_dir>/<clip>/<camera>.mp4`, and their index file.
 
-Or `.mkv`, or another video suffix; or `<video_dir>/<clip>/<camera>/`, folders of images.
+Other video suffixes are accepted; so are folders of images, `<video_dir>/<clip>/<camera>/`.
 """
 
 import json
@@ -30,12 +30,12 @@ _MAX_FRAMES = 1 << 31
 
 @dataclass(frozen=True, kw_only=True)
 class CameraClip:
-    """One clip: a folder with a file, or a folder of images, per camera."""
+    """A clip: a folder with a file, or a folder of images, per camera."""
 
     video_dir: Path
     name: str
     num_frames: int
-    """Frames of one of its cameras, by the index file; 0 if none can be read."""
+    """Frames per camera, by the index file; 0 if no camera can be read."""
     picture_rate: Rate | None = None
     """Images per second of cameras that are folders of images; None for files."""
 
@@ -48,10 +48,10 @@ class CameraClip:
         """Return the file or folder of a camera; `<camera>.mp4` if it is missing."""
         if self.picture_rate is not None:
             return self.folder / camera
-        usual = self.folder / f"{camera}{_SUFFIX}"
-        if usual.exists():
-            return usual
-        return next((file for file in self._files() if file.stem == camera), usual)
+        default = self.folder / f"{camera}{_SUFFIX}"
+        if default.exists():
+            return default
+        return next((file for file in self._files() if file.stem == camera), default)
 
     def source(self, camera: str) -> Source:
         """Return the source of a camera's frames."""
@@ -64,15 +64,15 @@ class CameraClip:
         return {entry.name for entry in self.folder.glob(_SHOWN) if entry.is_dir()}
 
     def check_files(self, cameras: Iterable[str]) -> None:
-        """Refuse two files of one camera, such as a.mp4 and a.mkv: ConfigError."""
+        """Raise ConfigError for two files of one camera, such as a.mp4 and a.mkv."""
         if self.picture_rate is not None:
             return
         files = sorted(self._files())
         for camera in cameras:
             matches = [file for file in files if file.stem == camera]
             if len(matches) > 1:
-                named = " and ".join(map(str, matches))
-                raise ConfigError(f"{named} are both of camera {camera}; move one of them away")
+                paths = " and ".join(map(str, matches))
+                raise ConfigError(f"{paths} are both of camera {camera}; move one of them away")
 
     def _files(self) -> list[Path]:
         return [file for file in self.folder.glob(_SHOWN) if is_video_name(file.name)]
@@ -85,9 +85,9 @@ class CameraLayout:
     clips: tuple[CameraClip, ...]
     """Clips in the order of the index file."""
     cameras: tuple[str, ...]
-    """Camera names: of all existing files, in alphabetical order; or as requested."""
+    """Camera names: the requested ones, or all existing ones in alphabetical order."""
     left_out: tuple[CameraClip, ...] = ()
-    """Folders that `of_folders` found, without a readable camera."""
+    """Clips of `of_folders` without a readable camera."""
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -103,20 +103,20 @@ class CameraLayout:
         *,
         picture_rate: Rate | None = None,
     ) -> "CameraLayout":
-        """Read `{video_dir: {clip: frame_count}}`; a relative video_dir starts at the index file.
+        """Read an index file, `{video_dir: {clip: frame_count}}`.
 
         Args:
-            index_file: A JSON file.
+            index_file: A JSON file; a relative video_dir starts at its folder.
             cameras: Names of the cameras to read, in this order; None means all.
             picture_rate: Images per second, if each camera is a folder of images:
                 `<clip>/<camera>/00000.jpg`. None: each camera is a video file.
 
         Raises:
-            ConfigError: it cannot be read, does not say that, or no camera is there; or the rate
-                is none.
+            ConfigError: the file cannot be read or has another structure, no camera exists, or the
+                rate is invalid.
         """
         path = Path(index_file)
-        source_at("camera", rate=picture_rate)  # refuses what is no rate
+        source_at("camera", rate=picture_rate)  # raises for an invalid rate
         clips = tuple(
             CameraClip(
                 video_dir=path.parent / folder,
@@ -142,64 +142,64 @@ class CameraLayout:
         picture_rate: Rate | None = None,
         counted: str | None = None,
     ) -> "CameraLayout":
-        """Look for clips in folders; a clip has as many frames as its longest camera.
+        """Find clips in folders; a clip has as many frames as its longest camera.
 
-        Cameras that are missing or damaged do not end it, see `headrace.camera_problems`; clips
-        of which none can be read are in `left_out`.
+        Missing and damaged cameras are skipped: see `headrace.camera_problems`. Clips without a
+        readable camera are in `left_out`.
 
         Args:
             video_dirs: Folders whose sub-folders are clips.
-            count_frames: Returns how many frames a file has, such as
+            count_frames: Returns the number of frames of a file, such as
                 `lambda file: len(open_index(file))`; may raise MediaError. Images are counted
                 without it.
             cameras: As for `read`.
             picture_rate: As for `read`.
-            counted: The camera that says how many frames a clip has, where it can be read.
+            counted: Camera whose frames are counted, if it can be read.
 
         Raises:
-            ConfigError: there is no such folder, or no clip in it, or none that can be read; or no
-                camera of the name `counted`.
+            ConfigError: a folder is missing or has no clip, no clip can be read, or there is no
+                camera `counted`.
         """
         names = None if cameras is None else tuple(cameras)
         folders = [Path(entry) for entry in video_dirs]
-        source_at("camera", rate=picture_rate)  # refuses what is no rate
+        source_at("camera", rate=picture_rate)  # raises for an invalid rate
         unread = tuple(
             clip for folder in folders for clip in _clips_in(folder, picture_rate=picture_rate)
         )
         if not unread:
             raise ConfigError(
-                f"no clip was found in {', '.join(map(str, folders)) or 'no folder'}: a clip is a "
-                f"folder of {_kind(picture_rate)} inside the one that is given"
+                f"no clip was found in {', '.join(map(str, folders)) or 'no folder'}; give a "
+                f"folder of clips, which are folders of {_kind(picture_rate)}"
                 + (_NEEDS_RATE if picture_rate is None else "")
             )
-        there = _cameras(unread, names)
-        if counted is not None and counted not in there:
+        existing = _cameras(unread, names)
+        if counted is not None and counted not in existing:
             raise ConfigError(
-                f"frames are to be counted of camera {counted}, and there is {', '.join(there)}"
+                f"cannot count frames of camera {counted}; cameras are {', '.join(existing)}"
             )
         errors: list[MediaError] = []
-        found = [_with_frame_count(clip, there, counted, count_frames, errors) for clip in unread]
-        clips = tuple(clip for clip in found if clip.num_frames)
+        counted_clips = [
+            _with_frame_count(clip, existing, counted, count_frames, errors) for clip in unread
+        ]
+        clips = tuple(clip for clip in counted_clips if clip.num_frames)
         if not clips:
             messages = "\n".join(map(str, errors))
             raise ConfigError(f"no camera of {len(unread)} clips can be read:\n{messages}")
-        left_out = tuple(clip for clip in found if not clip.num_frames)
-        return cls(clips=clips, cameras=there, left_out=left_out)
+        left_out = tuple(clip for clip in counted_clips if not clip.num_frames)
+        return cls(clips=clips, cameras=existing, left_out=left_out)
 
     def check_clips(self, what: str, names: Iterable[object] | None) -> None:
-        """Refuse names of clips that the layout lacks: ConfigError; `what` is listed for them."""
+        """Raise ConfigError for names of unknown clips, for which `what` is listed."""
         unknown = set(names or ()).difference(clip.name for clip in self.clips)
         if unknown:
-            count = "a clip that is" if len(unknown) == 1 else f"{len(unknown)} clips that are"
+            count = "an unknown clip" if len(unknown) == 1 else f"{len(unknown)} unknown clips"
             raise ConfigError(
-                f"{what} are listed for {count} not there, such as {min(unknown, key=repr)!r}; "
+                f"{what} are listed for {count}, such as {min(unknown, key=repr)!r}; "
                 f"clips are named like {self.clips[0].name!r}"
             )
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the index file, for `read`; each video_dir is relative to it.
-
-        Written atomically: concurrent readers find a complete file.
+        """Write the index file for `read`, atomically; each video_dir is relative to the file.
 
         Raises:
             ConfigError: it cannot be written.
@@ -211,14 +211,14 @@ class CameraLayout:
         content: dict[str, dict[str, int]] = {}
         for clip in self.clips:
             # Relative paths start at the folder's real location.
-            there = clip.video_dir.parent.resolve() / clip.video_dir.name
-            video_dir = os.path.relpath(there, folder.resolve())
+            real_dir = clip.video_dir.parent.resolve() / clip.video_dir.name
+            video_dir = os.path.relpath(real_dir, folder.resolve())
             content.setdefault(PurePosixPath(video_dir).as_posix(), {})[clip.name] = clip.num_frames
         return json.dumps(content, indent=1) + "\n"
 
 
 def camera_names(text: str | None) -> list[str] | None:
-    """Return the names in the text "front, left"; None, for all cameras, stays None."""
+    """Return the names in a text such as "front, left"; None, for all cameras, stays None."""
     return None if text is None else [*filter(None, map(str.strip, text.split(",")))]
 
 
@@ -229,7 +229,7 @@ def _with_frame_count(
     count_frames: Callable[[Path], int],
     errors: list[MediaError],
 ) -> CameraClip:
-    """Return `clip` with the frame count of the camera `counted`, or of its longest one."""
+    """Return `clip` with the frame count of camera `counted`, or of the longest camera."""
     max_frames = 0
     for camera in cameras if counted is None else (counted, *cameras):
         try:
@@ -249,7 +249,6 @@ def _with_frame_count(
 
 
 def _content(path: Path) -> dict[str, dict[str, int]]:
-    wants = '{"video_dir": {"clip": frame_count}}'
     with file_errors(f"cannot read {path}", "give a camera index"):
         if path.stat().st_size > _MAX_BYTES:
             raise ConfigError(f"{path} is larger than {_MAX_BYTES >> 20} MiB; is it an index?")
@@ -259,28 +258,28 @@ def _content(path: Path) -> dict[str, dict[str, int]]:
         _check_content(content)
     except (ValueError, RecursionError) as error:
         raise ConfigError(
-            f"{path} is no camera index, which reads like {wants}: {error}"
+            f'{path} is not a camera index like {{"video_dir": {{"clip": frame_count}}}}: {error}'
         ) from error
     return content
 
 
 def _check_content(content: Any) -> None:
-    """Refuse content other than `{video_dir: {clip: frame_count}}`: ValueError."""
+    """Raise ValueError for content other than `{video_dir: {clip: frame_count}}`."""
     if not isinstance(content, dict):
-        raise ValueError(f"it is {_shown(content)}, no object")
+        raise ValueError(f"it is {_shown(content)}, not an object")
     for folder, counts in content.items():
         if not isinstance(counts, dict):
-            raise ValueError(f"{folder} is {_shown(counts)}, no object")
+            raise ValueError(f"{folder} is {_shown(counts)}, not an object")
         for name, count in counts.items():
             if type(count) is not int or not 1 <= count <= _MAX_FRAMES:
                 raise ValueError(
                     f"{folder} -> {name} has {_shown(count)} frames; "
-                    f"it must be a whole number from 1 to {_MAX_FRAMES}"
+                    f"it must be an integer from 1 to {_MAX_FRAMES}"
                 )
 
 
 def _shown(value: object) -> str:
-    """Return the start of a value, which may be megabytes, as text."""
+    """Return the start of a value as text; the value may have megabytes."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MAX_SHOWN_LENGTH else f"{text[:_MAX_SHOWN_LENGTH]}..."
 
@@ -292,7 +291,7 @@ def _check_clips(clips: tuple[CameraClip, ...], path: Path) -> None:
         is_long = max(map(len, map(os.fsencode, parts)), default=0) > _MAX_NAME_LENGTH
         if not parts or ".." in parts or PurePosixPath(clip.name).is_absolute() or is_long:
             raise ConfigError(
-                f"{path} names a clip {clip.name!r}, which is no folder inside its video_dir"
+                f"{path} names a clip {clip.name!r}, which is not a folder inside its video_dir"
             )
         folder = os.path.normpath(clip.folder.absolute())
         if folder in seen:
@@ -301,17 +300,17 @@ def _check_clips(clips: tuple[CameraClip, ...], path: Path) -> None:
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Refuse a duplicate key, where JSON keeps the last value: ConfigError."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """Raise ConfigError for a duplicate key, of which JSON would keep the last value."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ConfigError(f"{twice!r} is there twice; bring together what belongs to it")
-    return found
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ConfigError(f"the key {duplicate!r} is there twice; merge the two")
+    return content
 
 
-def _cameras(clips: tuple[CameraClip, ...], asked: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the requested cameras, or all that any clip has, by name."""
+def _cameras(clips: tuple[CameraClip, ...], requested: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the requested cameras, or all cameras of any clip, sorted."""
     existing = set().union(*(clip.existing_cameras() for clip in clips))
     if not existing:
         has_folders = any(entry.is_dir() for entry in clips[0].folder.glob(_SHOWN))
@@ -321,27 +320,29 @@ def _cameras(clips: tuple[CameraClip, ...], asked: Iterable[str] | None) -> tupl
             f"{clips[0].folder}, nor in the folder of any other clip"
             + (_NEEDS_RATE if needs_rate else "")
         )
-    names = tuple(sorted(existing)) if asked is None else _requested_cameras(asked, existing)
+    names = tuple(sorted(existing)) if requested is None else _checked_names(requested, existing)
     for clip in clips:
         clip.check_files(names)
     return names
 
 
-def _requested_cameras(asked: Iterable[str], found: set[str]) -> tuple[str, ...]:
-    """Return the requested names; refuse names that no clip has."""
-    names = tuple(asked)
-    if isinstance(asked, str) or not names or len(set(names)) != len(names):
-        raise ConfigError(f"cameras must be a list of different names, not empty; got {asked!r}")
-    unknown = [name for name in names if name not in found]
+def _checked_names(requested: Iterable[str], existing: set[str]) -> tuple[str, ...]:
+    """Return the requested names; raise ConfigError for a camera that no clip has."""
+    names = tuple(requested)
+    if isinstance(requested, str) or not names or len(set(names)) != len(names):
+        raise ConfigError(
+            f"cameras must be a list of different names, not empty; got {requested!r}"
+        )
+    unknown = [name for name in names if name not in existing]
     if unknown:
         raise ConfigError(
-            f"no clip has a camera {', '.join(unknown)}; there is {', '.join(sorted(found))}"
+            f"no clip has a camera {', '.join(unknown)}; cameras are {', '.join(sorted(existing))}"
         )
     return names
 
 
 def _clips_in(video_dir: Path, *, picture_rate: Rate | None) -> list[CameraClip]:
-    """Return the sub-folders with a camera, by name."""
+    """Return the sub-folders with a camera, sorted by name."""
     with file_errors(f"cannot read folder {video_dir}", "give one whose sub-folders are clips"):
         clips = [
             CameraClip(

@@ -1,11 +1,11 @@
-"""FFmpeg codec of one stream: packets go in, and frames come out with their packet's index.
+"""FFmpeg codec of one stream: decodes packets to frames with their packet's index.
 
 `packet_index` is a packet's 0-based position in decoding order. FFmpeg passes a packet's opaque
-value on to its frame, so frames are identified even where timestamps are missing, duplicated or
+value on to its frame, so frames are identified even if timestamps are missing, duplicated or
 invented.
 
-No option is set that changes a frame: damage is what a reference decode reports, by an error or a
-flag on a frame; for JPEG also what FFmpeg only logs.
+No option is set that changes a frame. Damage is an error or a flag on a frame in a reference
+decode; for JPEG also damage that FFmpeg only logs by default.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ VideoPacket: TypeAlias = "Packet[VideoStream]"
 REOPENABLE_CODECS = frozenset(
     ["h264", "hevc", "av1", "vp8", "vp9", "mpeg1video", "mpeg2video", "mpeg4"]
 )
-"""Codecs that can be opened again for a stream: `_STREAM_FACTS` and the headers of the first packet
-are all they need."""
+"""Codecs that can be opened anywhere in a stream: they need only `_STREAM_FACTS` and the headers of
+the first packet."""
 
 _STREAM_FACTS = (
     *("extradata", "codec_tag", "width", "height", "pix_fmt", "profile", "level"),
@@ -56,7 +56,7 @@ class PacketResult(NamedTuple):
 
     shown: list[DecodedFrame]
     reported: list[int]
-    """Indices of packets with damage reported by FFmpeg: refused, or their frame is flagged."""
+    """Indices of packets that FFmpeg reports as damaged, by an error or a flag on the frame."""
 
 
 class Codec(Protocol):
@@ -64,7 +64,7 @@ class Codec(Protocol):
 
     @property
     def reorder_depth(self) -> int:
-        """Frames held back for reordering, as far as known."""
+        """Number of frames held back for reordering, as far as known."""
         ...
 
     def enable_error_detection(self) -> None:
@@ -72,7 +72,7 @@ class Codec(Protocol):
         ...
 
     def send_parameter_sets(self, first: VideoPacket | None, in_force: bytes = b"") -> None:
-        """Send the headers in force before the next packet, where the codec needs them.
+        """Send the headers in force before the next packet, if the codec needs them.
 
         Args:
             first: The first packet of the stream.
@@ -98,13 +98,13 @@ class FfmpegCodec:
     """FFmpeg's codec: a `Codec`. Not thread-safe."""
 
     def __init__(self, context: VideoCodecContext, doubled: Iterable[int] = ()) -> None:
-        """Take over a prepared context.
+        """Use a prepared context.
 
         Args:
             context: FFmpeg's codec context.
-            doubled: Indices of packets that output two frames, such as the first of a stream for
-                which FFmpeg invents a reference frame. The first of the two gets the index of the
-                packet before, which outputs none.
+            doubled: Indices of packets that output two frames, such as a first packet for which
+                FFmpeg invents a reference frame. The first of the two frames gets the index of the
+                packet before, which outputs no frame.
         """
         self.context = context
         self._has_delay = bool(context.codec.delay)
@@ -118,8 +118,8 @@ class FfmpegCodec:
     def enable_error_detection(self) -> None:
         """See `Codec.enable_error_detection`.
 
-        FFmpeg detects encoder bugs in MPEG-4 from frames decoded so far, and then takes damage for
-        such bugs, so the result depends on the start. Frames without a report are equal.
+        For MPEG-4, FFmpeg detects encoder bugs from the frames decoded so far, and may then mistake
+        damage for a bug, so the reports depend on the start. Frames without a report are equal.
         """
         if self.context.name == "mpeg4":
             self.context.options = {**self.context.options, "err_detect": "buffer"}
@@ -129,7 +129,7 @@ class FfmpegCodec:
         self.context.flush_buffers()
 
     def is_random_access(self, packet: VideoPacket) -> bool:
-        """Return whether nothing after a packet refers to what is before it, by the standard."""
+        """Return whether a packet is a guaranteed random access point: see `RandomAccess`."""
         name = self.context.codec.canonical_name
         prefix = nal.length_size(name, self.context.extradata)
         access = classify_keyframe(name, memoryview(packet), prefix, is_intra_only=False)
@@ -138,18 +138,18 @@ class FfmpegCodec:
     def send_parameter_sets(self, first: VideoPacket | None, in_force: bytes = b"") -> None:
         """Send the stream's one-time headers to a codec that starts within it.
 
-        H.264 and MPEG-4 name the encoder at the start, and FFmpeg works around bugs of old ones.
-        Parameter sets may change within the stream: see `Codec.send_parameter_sets`.
+        H.264 and MPEG-4 streams name their encoder at the start, and FFmpeg works around bugs of
+        old encoders. Parameter sets may change within the stream: see `Codec.send_parameter_sets`.
         """
         if first is None:
             return
         context = self.context
         name = context.codec.canonical_name
-        said = nal.preamble(name, memoryview(first), nal.length_size(name, context.extradata))
-        if (said is None and name in REOPENABLE_CODECS) or said == in_force == b"":
+        preamble = nal.preamble(name, memoryview(first), nal.length_size(name, context.extradata))
+        if (preamble is None and name in REOPENABLE_CODECS) or preamble == in_force == b"":
             return
-        packet = first if said is None else cast(VideoPacket, Packet(said + in_force))
-        with suppress(av.error.FFmpegError, ValueError):  # "no frame": there is none in it
+        packet = first if preamble is None else cast(VideoPacket, Packet(preamble + in_force))
+        with suppress(av.error.FFmpegError, ValueError):  # the packet has no frame
             context.decode(packet)
         context.flush_buffers()
 
@@ -165,25 +165,25 @@ class FfmpegCodec:
         is_own = packet is not None and not self._has_delay
         result = PacketResult([], [])
         for frame in frames:
-            place = packet_index if is_own else packet_index_of(frame, packet_index)
-            if place in self._doubled:
-                self._doubled.discard(place)
-                place -= 1
-            result.shown.append(DecodedFrame(place, frame))
+            index = packet_index if is_own else packet_index_of(frame, packet_index)
+            if index in self._doubled:
+                self._doubled.discard(index)
+                index -= 1
+            result.shown.append(DecodedFrame(index, frame))
             if frame.is_corrupt:
-                result.reported.append(place)
+                result.reported.append(index)
         return result
 
 
 def prepare(context: VideoCodecContext) -> VideoCodecContext:
-    """Set up a context for the calling thread, with opaque values on frames.
+    """Set up a context for one thread, with opaque values on frames.
 
-    A frame that is larger than `MAX_PIXELS` by its own header is refused before it takes memory.
+    FFmpeg refuses a frame above `MAX_PIXELS` before it allocates memory.
     """
     context.thread_count = 1
     context.copy_opaque = True
     options = {**context.options, "max_pixels": str(MAX_PIXELS)}
-    # By default MJPEG only logs damage, and leaves old memory in the rest of the frame.
+    # By default MJPEG only logs damage, and leaves old memory in the damaged part.
     context.options = options | ({"err_detect": "explode"} if context.name == "mjpeg" else {})
     return context
 
@@ -193,18 +193,15 @@ def new_codec(
 ) -> VideoCodecContext:
     """Return a new codec for the stream, as after opening the file; on `hardware` if given.
 
-    It holds back `depth` frames for reordering, or what FFmpeg found if that is more.
-
-    It copies what FFmpeg found when it opened the file, and takes 0.03 ms; opening the file takes 5
-    to 20 ms.
+    It holds back `depth` frames for reordering, or more if FFmpeg found more. Stream parameters are
+    copied from the open file, in 0.03 ms; opening the file again would take 5 to 20 ms.
     """
     known = stream.codec_context
     codec = av.CodecContext.create(known.name, "r", hardware)
     assert isinstance(codec, VideoCodecContext)
     for name in _STREAM_FACTS:
-        # Hardware has a pixel format of its own.
-        is_given = name == "pix_fmt" and codec.is_hwaccel
-        if not is_given and (fact := getattr(known, name, None)) is not None:
+        is_set_by_hardware = name == "pix_fmt" and codec.is_hwaccel
+        if not is_set_by_hardware and (fact := getattr(known, name, None)) is not None:
             setattr(codec, name, fact)
     set_reorder_depth(codec, max(depth, reorder_depth(known)))
     return prepare(codec)
@@ -218,8 +215,8 @@ def facts_of(stream: VideoStream) -> tuple[object, ...]:
 
 
 def mark(packet: VideoPacket, packet_index: int) -> None:
-    """Set the packet's index as opaque value, which its frame carries."""
-    # A new object each time: PyAV stores opaque values by identity, and small integers share it.
+    """Set the packet's index as its opaque value, which FFmpeg copies to its frame."""
+    # PyAV stores opaque values by identity, which small integers share; a tuple is a new object.
     packet.opaque = (packet_index,)
 
 
@@ -232,7 +229,7 @@ def packet_index_of(frame: VideoFrame, otherwise: int = -1) -> int:
 def packets_of(
     container: InputContainer, stream: VideoStream, source: object
 ) -> Iterator[VideoPacket | None]:
-    """Yield the packets of `stream` that hold data, then None, which drains the decoder.
+    """Yield the packets of `stream` with data, then None, which drains the decoder.
 
     A read error ends the stream; packets before it stay valid.
 
@@ -252,8 +249,8 @@ def packets_of(
 def frame_alone(context: VideoCodecContext, packet: VideoPacket) -> VideoFrame | None:
     """Return the frame of one packet, if it needs no other packet.
 
-    A reordering codec would wait for more; draining decodes one frame instead of three or more,
-    half the cost of a scan.
+    A reordering codec would wait for more packets. Draining decodes one frame in place of three or
+    more, which halves the cost of a scan.
     """
     frame = first_frame(context, packet) or first_frame(context, None)
     if frame is None:
@@ -262,7 +259,7 @@ def frame_alone(context: VideoCodecContext, packet: VideoPacket) -> VideoFrame |
 
 
 def first_frame(context: VideoCodecContext, packet: VideoPacket | None) -> VideoFrame | None:
-    """Return the first frame that a packet outputs; None if there is none, or on an error."""
+    """Return the first frame that a packet outputs; None without output, or on an error."""
     try:
         frames = context.decode(packet)
     except (av.error.FFmpegError, ValueError):

@@ -1,7 +1,7 @@
 """Opening a file as video: the only place that opens containers for reading.
 
-File headers are not trusted: only container formats are tried (never playlists, scripts or images),
-only the local file, or the given bytes, is read, and the frame size is bounded before memory is
+File headers are not trusted: only container formats are tried, never playlists, scripts or images;
+only the local file or the given bytes are read; and the frame size is checked before memory is
 allocated.
 """
 
@@ -26,9 +26,9 @@ FORMATS = (
     "mjpeg,mpjpeg,yuv4mpegpipe,wtv,pva,nsv,nuv,roq,smk,bink,cine,flic,"
     "gif,apng,mp3,wav,flac,aac"
 )
-"""Containers and bare streams that are tried; formats that name other files are excluded."""
+"""Formats that FFmpeg tries: containers and raw streams, but no format that names other files."""
 _MAX_BOXES: Final = 1000
-"""Outermost boxes of an MP4 file that are read to explain an error."""
+"""Maximum number of top-level boxes of an MP4 file that are read to explain an error."""
 _TEXT_KINDS = (
     (b"#EXTM3U", "an HLS playlist, a text that names other files"),
     (b"ffconcat", "an ffconcat script, a text that names other files"),
@@ -48,8 +48,8 @@ def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
     Cost: reads the header, and the first packets as far as FFmpeg needs them.
 
     Raises:
-        OpenError: missing, unreadable, empty, not a video container, without a video stream, or
-            with frames larger than `MAX_PIXELS`.
+        OpenError: the file is missing, unreadable, empty or not a video container, or has no video
+            stream, or frames above `MAX_PIXELS`.
         ConfigError: this process has too many files open.
     """
     source.fingerprint()
@@ -68,8 +68,8 @@ def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
     except Exception as error:
         if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
             raise ConfigError(
-                f"cannot open {source}: as many files are open as the system allows; keep fewer "
-                "open (max_open, num_of_file), or raise the limit (ulimit -n)"
+                f"cannot open {source}: too many files are open; keep fewer open (max_open, "
+                "num_of_file), or raise the limit of the system (ulimit -n)"
             ) from error
         with translate_errors(OpenError, source, "open"):
             content = _describe_content(source, error)
@@ -101,8 +101,8 @@ def _choose_stream(container: InputContainer, source: Source) -> VideoStream:
     height, width = context.height, context.width
     if height < 1 or width < 1 or height * width > MAX_PIXELS:
         raise OpenError(
-            f"cannot open {source}: it says its frames are {width}x{height}; between 1 and "
-            f"{MAX_PIXELS} pixels can be decoded; the header is likely damaged",
+            f"cannot open {source}: its header has frames of {width}x{height}, not of 1 to "
+            f"{MAX_PIXELS} pixels; the header is likely damaged",
             source=str(source),
         )
     return stream
@@ -113,24 +113,24 @@ def _no_video(container: InputContainer, source: Source) -> str:
     content = ", ".join(f"{kinds.count(k)} {k}" for k in dict.fromkeys(kinds)) or "no stream at all"
     if source.stream is not None:
         number = _stream_number(container, source.stream)
-        asked = next(
+        description = next(
             (f", which is {_describe_stream(s)}" for s in container.streams if s.index == number),
             "",
         )
-        of_video = enumerate(container.streams.video)
         readable = [
             f'{s.index} or "v:{position}" ({_describe_stream(s)})'
-            for position, s in of_video
+            for position, s in enumerate(container.streams.video)
             if not _is_cover_art(s)
         ]
-        if asked.startswith(", which is audio"):
-            asked += f"; {NO_AUDIO}"
+        if description.startswith(", which is audio"):
+            description += f"; {NO_AUDIO}"
         return (
-            f"cannot open {source}: video stream {source.stream} was asked for{asked}; its video "
-            f"streams are {', '.join(readable) or 'none'}, among {content}; choose one of those"
+            f"cannot open {source}: video stream {source.stream} was requested{description}; "
+            f"its video streams are {', '.join(readable) or 'none'}, among {content}; "
+            "choose one of them"
         )
     if any(_is_cover_art(s) for s in container.streams.video):
-        content += ", the video being cover art"
+        content += ", the video is cover art"
     audio = f"; {NO_AUDIO}" if "audio" in kinds else ""
     return (
         f"cannot open {source}: it has no video stream ({content}); give a file with video{audio}"
@@ -138,7 +138,7 @@ def _no_video(container: InputContainer, source: Source) -> str:
 
 
 def _stream_number(container: InputContainer, stream: Stream) -> int:
-    """Return a stream's number among all of a file; -1 if the file lacks it."""
+    """Return the index of a stream in the file; -1 if the file lacks it."""
     if isinstance(stream, int):
         return stream
     position = int(stream.removeprefix("v:"))
@@ -147,7 +147,7 @@ def _stream_number(container: InputContainer, stream: Stream) -> int:
 
 
 def _describe_stream(stream: Any) -> str:
-    """Return a stream's kind, codec and size; FFmpeg may not know the codec."""
+    """Return the kind, codec and size of a stream; FFmpeg may not know the codec."""
     codec = getattr(stream, "codec_context", None)
     text = f"{stream.type or 'data'}"
     if codec is not None and codec.name:
@@ -172,8 +172,8 @@ def _describe_content(source: Source, error: Exception) -> str:
         return f"{(unreadable.strerror or str(unreadable)).lower()}; give a video file"
     if lacks_index:
         return (
-            "it is an MP4 file whose index (moov) is missing: cut off, or still being written; "
-            "give the whole file"
+            "it is an MP4 file without an index (moov): it is truncated, or still being written; "
+            "give the complete file"
         )
     head = start.lstrip(b"\xef\xbb\xbf \r\n\t").lower()
     for magic, kind in _TEXT_KINDS:
@@ -185,13 +185,13 @@ def _describe_content(source: Source, error: Exception) -> str:
 
 
 def _lacks_index(file: BinaryIO) -> bool:
-    """Return whether an MP4 file has no `moov` among its outermost boxes."""
+    """Return whether an MP4 file has no `moov` among its top-level boxes."""
     position = 0
     for _ in range(_MAX_BOXES):
         file.seek(position)
         header = file.read(16)
         size = int.from_bytes(header[:4])
-        if size == 1:  # the size is behind the kind
+        if size == 1:  # a 64-bit size follows the type
             size = int.from_bytes(header[8:16])
         if header[4:8] == b"moov":
             return False

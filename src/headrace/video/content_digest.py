@@ -1,4 +1,4 @@
-"""Content digest: a hash of a file's content as short text, and digests of frames."""
+"""Content digests: hashes of a file's content as text, and checksums of frames."""
 
 import hashlib
 import zlib
@@ -11,7 +11,7 @@ from av.video.plane import VideoPlane
 from numpy.typing import NDArray
 
 WHOLE_BYTES: Final = 256 << 20
-"""Largest file that is read to its end: 0.2 s from memory, 2 s from a slow disk."""
+"""Size in bytes up to which a file is read completely: 0.2 s from memory, 2 s from a slow disk."""
 _SAMPLES: Final = 64
 _SAMPLE_BYTES: Final = 1 << 20
 
@@ -19,19 +19,19 @@ _SAMPLE_BYTES: Final = 1 << 20
 def content_digest(path: Path, *, whole_bytes: int = WHOLE_BYTES) -> str | None:
     """Return `sha256:…` of all bytes of a file, or `sampled-sha256:…` of a larger one.
 
-    The 64 digits of the first are those of `sha256sum`.
+    `sha256sum` prints the same 64 digits.
 
     A larger file is hashed by its size and 64 pieces of 1 MiB, spread evenly from the first byte to
     the last: enough to distinguish videos, not to find one changed byte. Compute it after a run,
-    never before, or the run finds the file in the page cache. It differs from a source's
-    `content_id`, which reads three places only, for frequent use.
+    not before, or the run reads the file from the page cache. For frequent use, a source's
+    `content_id` reads only three pieces.
 
     Args:
         path: The file.
-        whole_bytes: Largest size that is read to the end.
+        whole_bytes: Size up to which the file is read completely.
 
     Returns:
-        None if the file cannot be read (any more).
+        None if the file cannot be read.
     """
     digest = hashlib.sha256()
     try:
@@ -51,7 +51,7 @@ def content_digest(path: Path, *, whole_bytes: int = WHOLE_BYTES) -> str | None:
 
 
 def rows_of(plane: VideoPlane, row_bytes: int) -> NDArray[np.uint8]:
-    """Return a view of a plane, uint8 [rows, row_bytes], valid as long as its frame."""
+    """Return a view of a plane uint8 [rows, row_bytes], valid while its frame is."""
     rows = np.frombuffer(memoryview(plane), np.uint8, plane.line_size * plane.height)
     return rows.reshape(plane.height, plane.line_size)[:, :row_bytes]
 

@@ -1,4 +1,4 @@
-"""FFmpeg errors: exceptions of PyAV translated to the library's errors, with their cause.
+"""FFmpeg errors: exceptions of PyAV translated to errors of headrace, with their cause.
 
 with translate_errors(OpenError, source, "open"):
     container = av.open(...)
@@ -12,7 +12,7 @@ from headrace.errors import HeadraceError, MediaError
 
 @contextmanager
 def translate_errors(kind: type[MediaError], source: object, doing: str) -> Iterator[None]:
-    """Raise any foreign exception from inside as a `kind` that names `source`.
+    """Raise any other exception from inside as a `kind` that names `source`.
 
     Args:
         kind: The error to raise.
@@ -20,7 +20,7 @@ def translate_errors(kind: type[MediaError], source: object, doing: str) -> Iter
         doing: The operation as a verb: "open", "read the packets of".
 
     Raises:
-        MediaError: of that kind, with the exception as its cause.
+        MediaError: of `kind`, with the exception as its cause.
     """
     try:
         yield
@@ -28,12 +28,12 @@ def translate_errors(kind: type[MediaError], source: object, doing: str) -> Iter
         raise
     except Exception as error:
         raise kind(
-            f"cannot {doing} {source}: {describe(error)} ({type(error).__name__}, from below "
-            "headrace); leave the file out, or encode it anew",
+            f"cannot {doing} {source}: {describe(error)} ({type(error).__name__}); "
+            "leave the file out, or re-encode it",
             source=str(source),
         ) from error
 
 
 def describe(error: Exception) -> str:
-    """Return FFmpeg's message of an error, without number, path or context."""
+    """Return FFmpeg's message of an error, in lower case, without its number or path."""
     return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()

@@ -12,16 +12,17 @@ from headrace.video.video_table import VIDEO_SUFFIXES, path_column, path_of, rea
 
 _LISTS = (".txt", ".csv", ".tsv", ".jsonl")
 OUTPUT_HOME: Final = ".extraction"
-"""Folder inside a folder that was written from videos, such as one of proxies."""
+"""Name of a folder that marks its parent as output of an extraction, such as proxies."""
 
 
 def find_videos(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
     """Return the videos of files, folders and lists.
 
-    A folder gives the videos below it, by suffix, sorted by path, without hidden files and folders
-    of proxies. A list gives its videos: a `.txt` file has one path per line, with or without labels
-    after it; a `.csv`, `.tsv` or `.jsonl` file has a column path, video, file or filename. In a
-    `.csv` without column names, the first column has the paths. Paths in a list are relative to it.
+    In a folder, videos are found by suffix, also in sub-folders, sorted by path; hidden files and
+    folders of proxies are skipped. A list is a `.txt` file with a path per line, with or without a
+    label after it, or a `.csv`, `.tsv` or `.jsonl` file with a column path, video, file or
+    filename; in a `.csv` without column names, the first column has the paths. Paths in a list are
+    relative to its folder.
 
     Raises:
         ConfigError: `paths` is one path, a folder or list holds no video, a list cannot be read, or
@@ -38,8 +39,8 @@ def find_videos(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
             videos += _videos_in_list(path)
         elif is_pattern(path):
             raise ConfigError(
-                f"{path} is no file; if it is a pattern of images, give their number a "
-                "second (ImageSequence; --framerate of a command that has it)"
+                f"{path} is not a file; to read a pattern of images, give their rate "
+                "(ImageSequence, or --framerate)"
             )
         else:
             videos.append(path)
@@ -47,7 +48,7 @@ def find_videos(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
 
 
 def _videos_in_folder(folder: Path) -> list[Path]:
-    # Hidden files, such as the ._ files that macOS leaves on other disks, are left out.
+    # Hidden files are skipped, such as the ._ files that macOS writes to other disks.
     videos = sorted(
         path
         for path in _files(folder)
@@ -55,17 +56,17 @@ def _videos_in_folder(folder: Path) -> list[Path]:
     )
     if not videos:
         raise ConfigError(
-            f"the folder {folder} holds no file that is named like a video "
-            f"({' '.join(sorted(VIDEO_SUFFIXES))}); name the files themselves; image sequences "
-            "need a rate (ImageSequence; --framerate of a command that has it)"
+            f"the folder {folder} has no file with a video suffix "
+            f"({' '.join(sorted(VIDEO_SUFFIXES))}); give the files themselves, or for images a "
+            "rate (ImageSequence, or --framerate)"
         )
     return videos
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield all files below a folder, without nested folders that were written from videos.
+    """Yield all files below a folder, without nested output folders.
 
-    Proxies beside their originals are not further videos.
+    Proxies next to their originals are not further videos.
     """
     for parent, folders, names in os.walk(folder):
         if OUTPUT_HOME in folders and Path(parent) != folder:

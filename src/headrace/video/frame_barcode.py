@@ -8,14 +8,14 @@ from itertools import pairwise
 from typing import Final
 
 NUMBERS: Final = 1 << 16
-"""Count of numbers that a frame can carry: 0 up to this."""
+"""Number of different barcodes: numbers from 0 up to this."""
 
 MIN_SIDE: Final = 32
 """Smallest height and width, in pixels, at which a number survives compression."""
 
 DARK: Final = 40
 LIGHT: Final = 215
-"""Levels of blocks that stand for 0 and 1."""
+"""Levels of the blocks of 0 and 1."""
 
 COLUMNS: Final = 6
 _ROWS: Final = 5
@@ -27,7 +27,7 @@ def blocks_of(number: int) -> tuple[int, ...]:
     """Return 1 for a light block, 0 for a dark one, row by row; the number modulo `NUMBERS`."""
     payload = (number % NUMBERS).to_bytes(2, "big")
     word = int.from_bytes(payload + bytes([_crc8(payload)]), "big")
-    return _GUARD + tuple(word >> place & 1 for place in reversed(range(24)))
+    return _GUARD + tuple(word >> bit & 1 for bit in reversed(range(24)))
 
 
 def grid_of(size: tuple[int, ...]) -> list[tuple[slice, slice]]:
@@ -38,14 +38,14 @@ def grid_of(size: tuple[int, ...]) -> list[tuple[slice, slice]]:
 
 
 def code_height(height: int) -> int:
-    """Return the rows of a frame that the code takes."""
+    """Return the height of the barcode in a frame."""
     return height * 5 // 8
 
 
 def edges_of(length: int, parts: int) -> list[slice]:
-    """Return the slices of `length` pixels cut into equal parts, to the pixel."""
-    marks = [round(length * part / parts) for part in range(parts + 1)]
-    return [slice(start, stop) for start, stop in pairwise(marks)]
+    """Return the slices that cut `length` pixels into parts of equal length, rounded."""
+    edges = [round(length * part / parts) for part in range(parts + 1)]
+    return [slice(start, stop) for start, stop in pairwise(edges)]
 
 
 def _crc8(payload: bytes) -> int:

@@ -20,20 +20,21 @@ if TYPE_CHECKING:
 _Pixels = TypeVar("_Pixels", NDArray[np.uint8], "torch.Tensor")
 
 Fit = Literal["stretch", "cover", "contain"]
-"""`stretch` fills the size and changes the aspect ratio. `cover` keeps it and fills the size: the
-excess is cut on both sides. `contain` keeps it and shows the whole frame: the rest is black."""
+"""`stretch` fills the size and changes the aspect ratio. `cover` keeps the ratio and fills the
+size: the excess is cut on both sides. `contain` keeps the ratio and the full frame: the rest is
+black."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResizeFit:
-    """Scaling of a frame, followed by a cut or padding with black."""
+    """Scaling of a frame, followed by cutting or by padding with black."""
 
     size: tuple[int, int]
     """(height, width) of the result."""
     scaled: tuple[int, int]
     """(height, width) that the frame is scaled to."""
     offset: tuple[int, int] = (0, 0)
-    """(top, left) of the scaled frame in the result; negative where it is cut."""
+    """(top, left) of the scaled frame in the result; negative if it is cut."""
 
     @classmethod
     def of(
@@ -41,13 +42,13 @@ class ResizeFit:
     ) -> "ResizeFit":
         """Return how a frame of a (height, width) fills `size`.
 
-        `cover` of a square is `Resize` and `CenterCrop` of torchvision, to the pixel.
+        `cover` of a square equals torchvision's `Resize` and `CenterCrop`, to the pixel.
 
         Args:
             frame_size: (height, width) of the frame.
             size: (height, width) of the result.
             fit: Rule for a size with another aspect ratio.
-            is_even: Whether sides and offsets must be even, as chroma has half the resolution.
+            is_even: Whether sides and offsets must be even, for chroma at half the resolution.
         """
         if fit == "stretch":
             return cls(size=size, scaled=size)
@@ -61,7 +62,7 @@ class ResizeFit:
 
     @property
     def for_chroma(self) -> "ResizeFit":
-        """The same for a plane of half the height and width."""
+        """The fit of a plane of half the height and width."""
         (height, width), (tall, wide), (top, left) = self.size, self.scaled, self.offset
         return ResizeFit(
             size=(height // 2, width // 2),
@@ -87,7 +88,7 @@ class ResizeFit:
 def _scaled_size(
     frame_size: tuple[int, int], size: tuple[int, int], fit: Fit, step: int
 ) -> tuple[int, int]:
-    """Return the scaled (height, width) with the aspect ratio kept: one side fits the size."""
+    """Return the scaled (height, width) of the same aspect ratio: one side fits the size."""
     (tall, wide), (height, width) = frame_size, size
     fills_height = (height * wide >= width * tall) == (fit == "cover")
     if fills_height:
@@ -96,29 +97,29 @@ def _scaled_size(
 
 
 def _side(product: int, by: int, whole: int, fit: Fit, step: int) -> int:
-    """Return product / by in whole steps: at least the side of the size, or at most."""
+    """Return product / by in whole steps: for `cover` at least `whole`, else at most."""
     side = product // by // step * step
     return max(side, whole) if fit == "cover" else min(max(side, step), whole)
 
 
 Layout = Literal["rgb", "yuv420", "gray12"]
-"""`rgb` is uint8 [H, W, 3]; `yuv420` is uint8 [H * W * 3 / 2 + 2], half the bytes: the planes Y, U
-and V (chroma at half the resolution), and two bytes with their matrix and range; `gray12` is uint16
-[H, W, 1] in [0, 4095], the values of a depth video as they are stored."""
+"""`rgb` is [H, W, 3]. `yuv420` is uint8 [H * W * 3 / 2 + 2], half the bytes: the planes Y, U and V
+(chroma at half the resolution), and two bytes with their matrix and range. `gray12` is uint16
+[H, W, 1] in [0, 4095]: the stored values of a depth video."""
 
 Interpolation = Literal["area", "bilinear", "bicubic"]
-"""`area` averages the stored colors, at the least cost, and enlarges by bicubic. `bilinear` and
-`bicubic` are torchvision's, antialiased, of RGB at full size."""
+"""`area` averages the stored colors, at the least cost, and enlarges by bicubic interpolation.
+`bilinear` and `bicubic` equal torchvision's, antialiased, on RGB at full size."""
 
 PixelType = Literal["uint8", "uint16"]
-"""`uint8` is [0, 255]; `uint16` is [0, 65535], for video of more than 8 bits, whatever its depth.
-FFmpeg converts: white of the usual limited range is 65283."""
+"""`uint8` is [0, 255]; `uint16` is [0, 65535], for video of more than 8 bits, of any depth. FFmpeg
+converts the values: white of the usual limited range is 65283."""
 
 TAG_BYTES = 2
-"""Bytes at the end of a frame in `yuv420`."""
+"""Bytes of matrix and range at the end of a `yuv420` frame."""
 
-_MOST_PIXELS = 1 << 31
-"""Largest side in pixels: more than any frame has."""
+_MAX_SIDE = 1 << 31
+"""Maximum side of a crop in pixels, above that of any frame."""
 _FIXED_POINT_ONE = 1 << 16
 
 
@@ -135,12 +136,12 @@ class Crop:
     width: int
 
     def __post_init__(self) -> None:
-        check_counts(0, _MOST_PIXELS, top=self.top, left=self.left)
-        check_counts(1, _MOST_PIXELS, height=self.height, width=self.width)
+        check_counts(0, _MAX_SIDE, top=self.top, left=self.left)
+        check_counts(1, _MAX_SIDE, height=self.height, width=self.width)
 
     @property
     def text(self) -> str:
-        """The text that `parse` reads: `256x456+10+20`, height x width + top + left."""
+        """Text for `parse`: `256x456+10+20`, height x width + top + left."""
         return f"{self.height}x{self.width}+{self.top}+{self.left}"
 
     @classmethod
@@ -148,7 +149,7 @@ class Crop:
         """Return the crop of a text such as `256x456+10+20`.
 
         Raises:
-            ConfigError: the text has another form, or no pixel.
+            ConfigError: the text has another form, or the crop no pixels.
         """
         match = re.fullmatch(_CROP, text.strip(), re.ASCII)
         if match is None:
@@ -172,8 +173,8 @@ def _is_pair(size: object) -> bool:
 class FrameFormat:
     """Format of delivered frames: cropped first, then resized.
 
-    `FrameFormat()` keeps the full upright frame. A crop is cut from the full frame, at the same
-    decoding cost.
+    `FrameFormat()` keeps the full upright frame. A crop is cut from the full frame, so decoding
+    costs the same.
     """
 
     size: tuple[int, int] | None = None
@@ -183,8 +184,8 @@ class FrameFormat:
     layout: Layout = "rgb"
     """Memory layout of the pixels; `yuv420` needs a size."""
     fit: Fit | ResizeFit = "stretch"
-    """Rule for a size with another aspect ratio; or the exact position of the frame in a result of
-    that size."""
+    """Rule for a size with another aspect ratio; or a `ResizeFit` with the exact position of the
+    frame in the result."""
     interpolation: Interpolation = "area"
     """`area`, at the least cost, or torchvision's antialiased `bilinear` or `bicubic`."""
     dtype: PixelType = "uint8"
@@ -219,17 +220,20 @@ class FrameFormat:
         if self.size is not None:
             object.__setattr__(self, "size", tuple(map(int, self.size)))
         if self.layout == "yuv420" and (self.size is None or any(side % 2 for side in self.size)):
-            asked = "none" if self.size is None else f"{self.size[0]}x{self.size[1]}"
+            got = "none" if self.size is None else f"{self.size[0]}x{self.size[1]}"
             raise ConfigError(
-                f"YUV 4:2:0 needs a size of even height and width, got {asked}; "
+                f"YUV 4:2:0 needs a size of even height and width, got {got}; "
                 "choose another size, or keep frames as RGB"
             )
-        self._check_together()
+        self._check_combination()
 
-    def _check_together(self) -> None:
-        """Refuse contradicting fields: ConfigError."""
+    def _check_combination(self) -> None:
+        """Raise ConfigError for contradicting fields."""
         if isinstance(self.fit, ResizeFit) and (self.size != self.fit.size or self.layout != "rgb"):
-            raise ConfigError(f"a fit of {self.fit.size} needs that size, and RGB, got {self.size}")
+            raise ConfigError(
+                f"fit has the size {self.fit.size} and needs the same size and layout='rgb', got "
+                f"size={self.size}, layout={self.layout!r}"
+            )
         if self.size is None and self.fit != "stretch":
             raise ConfigError(
                 f"fit={self.fit!r} needs a size to fit into; give size=(height, width)"
@@ -237,14 +241,14 @@ class FrameFormat:
         is_plain = self.interpolation == "area" and self.dtype == "uint8"
         if self.layout == "yuv420" and not is_plain:
             raise ConfigError(
-                f"YUV 4:2:0 is uint8 and resized by area, got {self.dtype} and "
+                f"YUV 4:2:0 needs uint8 and area, got {self.dtype} and "
                 f"{self.interpolation}; keep frames as RGB"
             )
-        is_whole = self.crop is None and self.fit == "stretch" and self.interpolation == "area"
-        if self.layout == "gray12" and not (is_whole and self.dtype == "uint16"):
+        is_uncut = self.crop is None and self.fit == "stretch" and self.interpolation == "area"
+        if self.layout == "gray12" and not (is_uncut and self.dtype == "uint16"):
             raise ConfigError(
-                f"12-bit gray is whole frames of uint16, got {self.dtype}, {self.interpolation}, "
-                f"fit={self.fit!r}, crop={self.crop}; give dtype='uint16', and size alone besides"
+                f"12-bit gray needs full frames of uint16, got {self.dtype}, {self.interpolation}, "
+                f"fit={self.fit!r}, crop={self.crop}; give dtype='uint16', and at most size with it"
             )
         if self.interpolation != "area" and self.dtype != "uint8":
             raise ConfigError(
@@ -261,7 +265,7 @@ class FrameFormat:
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of a value."""
+        """Bytes per value."""
         return np.dtype(self.dtype).itemsize
 
     def frame_bytes(self, size: tuple[int, int]) -> int:
@@ -301,13 +305,13 @@ class FrameFormat:
 
 @dataclass(frozen=True)
 class Orientation:
-    """How stored rows and columns become upright: transposed first, then flipped."""
+    """Transform from stored to upright rows and columns: transposed first, then flipped."""
 
     is_transposed: bool = False
     is_flipped_horizontally: bool = False
     is_flipped_vertically: bool = False
     is_exact: bool = field(default=True, compare=False)
-    """False if the file's rotation is not a right angle, and is not applied."""
+    """False if the file's rotation is not a multiple of 90 degrees, and is ignored."""
 
     @classmethod
     def from_display_matrix(cls, matrix: Sequence[int]) -> "Orientation":
@@ -316,11 +320,9 @@ class Orientation:
         Source: ISO/IEC 14496-12, 6.2.2: (x', y') = (a x + c y, b x + d y).
         """
         a, b, c, d = (matrix[k] / _FIXED_POINT_ONE for k in (0, 1, 3, 4))
-        straight = _is_axis(a) and _is_axis(d) and _is_zero(b) and _is_zero(c)
-        turned = _is_axis(b) and _is_axis(c) and _is_zero(a) and _is_zero(d)
-        if straight:
+        if _is_axis(a) and _is_axis(d) and _is_zero(b) and _is_zero(c):
             return cls(False, a < 0, d < 0)
-        if turned:
+        if _is_axis(b) and _is_axis(c) and _is_zero(a) and _is_zero(d):
             return cls(True, c < 0, b < 0)
         return cls(is_exact=False)
 
@@ -333,7 +335,7 @@ class Orientation:
 
     @property
     def rotation_degrees(self) -> Literal[0, 90, 180, 270]:
-        """Clockwise rotation to upright: 0, 90, 180 or 270; a mirror is separate."""
+        """Clockwise rotation to upright: 0, 90, 180 or 270; without the mirror."""
         degrees: tuple[Literal[0, 90, 180, 270], ...] = (0, 90, 180, 270)
         return degrees[self.is_transposed + 2 * self.is_flipped_vertically]
 
@@ -358,9 +360,7 @@ class Orientation:
         return frame
 
     def stored(self, upright: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return a view of an upright frame [H, W, ...] in stored orientation: the inverse of
-        `upright`.
-        """
+        """Return a view of an upright frame in stored orientation: the inverse of `upright`."""
         if self.is_flipped_vertically:
             upright = upright[::-1]
         if self.is_flipped_horizontally:

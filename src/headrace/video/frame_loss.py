@@ -10,7 +10,8 @@ from headrace.video.stream_index import StreamIndex
 class FrameLoss:
     """A frame, or a whole video, that is missing or concealed.
 
-    Times are ticks, as in a FrameBatch, so that losses and results of one video join exactly.
+    Times are ticks, as in a FrameBatch, so that losses and results of a video can be joined
+    exactly.
     """
 
     source: str
@@ -22,7 +23,7 @@ class FrameLoss:
     time_base: Fraction | None = None
     """Seconds per tick."""
     cause: str
-    """Description of the fault."""
+    """Why it is missing or concealed."""
     is_concealed: bool = False
     """Whether the frame was delivered as FFmpeg conceals it; else it is missing."""
 

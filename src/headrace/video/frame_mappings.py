@@ -1,4 +1,4 @@
-"""Frame mappings: torchcodec's `custom_frame_mappings` JSON, written and read.
+"""Frame mappings: reads and writes torchcodec's `custom_frame_mappings` JSON.
 
 Source: torchcodec documentation, VideoDecoder, `custom_frame_mappings`: an object with a list
 `frames` of {"pts", "duration", "key_frame"}, in the stream's time base.
@@ -15,9 +15,9 @@ class FrameMapping(NamedTuple):
     """One frame in torchcodec's format."""
 
     pts: int
-    """Presentation time, ticks."""
+    """Presentation time in ticks."""
     duration: int
-    """Ticks."""
+    """Duration in ticks."""
     is_keyframe: bool
     """Whether decoding can start here."""
 
@@ -48,22 +48,21 @@ def from_frame_mappings(text: str) -> list[FrameMapping]:
 
 
 def check_frame_mappings(index: StreamIndex, text: str) -> list[str]:
-    """Return the differences of external mappings from `index`, in words; empty if they agree.
+    """Return the differences between external mappings and `index`, as text; empty if equal.
 
     Raises:
         ConfigError: `text` has another structure.
     """
-    ours = from_frame_mappings(to_frame_mappings(index))
-    theirs = from_frame_mappings(text)
-    if len(ours) != len(theirs):
-        return [f"{len(theirs)} frames are listed, the video presents {len(ours)}"]
+    expected = from_frame_mappings(to_frame_mappings(index))
+    listed = from_frame_mappings(text)
+    if len(listed) != len(expected):
+        return [f"{len(listed)} frames are listed, the video presents {len(expected)}"]
     return [
-        f"frame {k}: pts {their.pts} is listed, found {our.pts}"
-        if our.pts != their.pts
-        else f"frame {k}: key_frame {int(their.is_keyframe)} is listed, found "
-        f"{int(our.is_keyframe)}"
-        for k, (our, their) in enumerate(zip(ours, theirs, strict=True))
-        if our.pts != their.pts or our.is_keyframe != their.is_keyframe
+        f"frame {k}: pts {row.pts} is listed, found {frame.pts}"
+        if row.pts != frame.pts
+        else f"frame {k}: key_frame {row.is_keyframe:d} is listed, found {frame.is_keyframe:d}"
+        for k, (row, frame) in enumerate(zip(listed, expected, strict=True))
+        if (row.pts, row.is_keyframe) != (frame.pts, frame.is_keyframe)
     ]
 
 

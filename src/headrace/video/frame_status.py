@@ -1,9 +1,8 @@
-"""Frame status: good, damaged or unknown per frame, found by reference decodes and stored with the
-index.
+"""Frame status: good, damaged or unknown per frame, by reference decodes; stored with the index.
 
-A reference decode starts at a guaranteed entry, at the latest the stream's start, with FFmpeg's
-defaults. Its frames without reported damage are right by definition. Frames with reported damage,
-and frames that refer to them, are damaged.
+A reference decode starts at a guaranteed entry or at the stream's start, with FFmpeg's defaults.
+Its frames without reported damage are right by definition. Frames with reported damage, and frames
+that refer to them, are damaged.
 """
 
 from collections.abc import Mapping
@@ -18,19 +17,19 @@ VERDICT = np.dtype([("state", "u1"), ("digest", "<u4")])
 
 
 class VerifiedSpan(NamedTuple):
-    """Part of a GOP that a reference decode found without a fault."""
+    """Undamaged part of a GOP, by a reference decode."""
 
     stop: int
     """Index after its last frame."""
     is_all: bool = False
-    """Whether a fault follows, so that the span cannot grow."""
+    """Whether damage follows, so that the span cannot grow."""
 
 
 class FrameStatus:
     """Status per frame: good with its digest, damaged, or unknown.
 
-    Grows while files are read. Threads that verify at the same time may repeat work, and never see
-    a partial update. Takes 5 bytes a frame once any status is known.
+    Grows while files are read. Threads that verify at the same time may repeat work, but never see
+    a partial update. Takes 5 bytes per frame once any status is known.
     """
 
     def __init__(self, num_frames: int, table: NDArray[np.void] | None = None) -> None:
@@ -38,8 +37,8 @@ class FrameStatus:
         self.table = table
         """Known status, [frames] of `VERDICT`; None: all unknown."""
         self.verified: dict[tuple[str, int], VerifiedSpan] = {}
-        """(device, GOP) -> its verified span in this process. For backends that report no damage;
-        not stored."""
+        """(device, GOP) -> its verified span in this process, for backends that report no damage.
+        Not stored."""
 
     def knows(self, frame_index: int) -> bool:
         """Return whether the status of a frame is known."""
@@ -59,7 +58,7 @@ class FrameStatus:
         Args:
             first: Index of the first frame.
             stop: Index after the last.
-            good: Index of each undamaged frame -> its digest.
+            good: Frame index -> digest, of the undamaged frames.
         """
         table = np.zeros(self._num_frames, VERDICT) if self.table is None else self.table.copy()
         table["state"][first:stop] = _DAMAGED

@@ -1,4 +1,4 @@
-"""Decoded frames with their indices and times; invalid shapes raise at construction."""
+"""Decoded frames with their indices and times; the constructor checks their shapes."""
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -16,9 +16,9 @@ class _Frames:
     """Frames of one video with their indices and times."""
 
     frames: NDArray[np.uint8]
-    """uint8 [N, H, W, 3] in [0, 255], RGB, upright; uint16 in [0, 65535] if requested; owned by the
-    caller. If `decoding` keeps frames on a device, a tensor on that device, although the static
-    type is an array; `torch.as_tensor` returns the same tensor."""
+    """uint8 [N, H, W, 3] in [0, 255], RGB, upright, or uint16 in [0, 65535] if requested; owned by
+    the caller. If `decoding` keeps frames on a device, a tensor there, although the static type is
+    an array: `torch.as_tensor` returns the same tensor."""
     index: NDArray[np.int64]
     """int64 [N]: index of each frame in presentation order."""
     pts: NDArray[np.int64]
@@ -26,7 +26,7 @@ class _Frames:
     time_base: Fraction
     """Seconds per tick, exact."""
     is_concealed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
-    """bool [N]: the frame is damaged and concealed by FFmpeg; all False unless concealing."""
+    """bool [N]: whether the frame is damaged and concealed by FFmpeg."""
 
     def __post_init__(self) -> None:
         frames, index = self.frames, self.index
@@ -38,8 +38,8 @@ class _Frames:
             )
         if not len(frames) == len(index) == len(self.pts):
             raise ConfigError(
-                f"{len(frames)} frames cannot go with {len(index)} indices and "
-                f"{len(self.pts)} times"
+                f"frames, index and pts must have equal lengths, got {len(frames)}, {len(index)} "
+                f"and {len(self.pts)}"
             )
         if not np.issubdtype(self.pts.dtype, np.integer):
             raise ConfigError(f"pts must be ticks, int64 [N], got {self.pts.dtype}")
@@ -60,11 +60,11 @@ class Clip(_Frames):
     """Frames of one video requested together, in the requested order: N is T."""
 
     frame_rate: Fraction
-    """Average frame rate of the video the frames come from, frames per second."""
+    """Average frame rate of the video in frames per second."""
     source: str
-    """The path the frames come from."""
+    """Path of the video."""
     original_size: tuple[int, int]
-    """(height, width) of upright frames of the video, before they were cropped or resized."""
+    """(height, width) of upright frames of the video, before cropping and resizing."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -74,9 +74,9 @@ class FrameBatch(_Frames):
     video: int
     """Position of the video in the requested list."""
     decode_seconds: float = 0.0
-    """Thread seconds spent decoding them; 0 if not measured."""
+    """Thread time spent decoding them in seconds; 0 if not measured."""
 
     @property
     def places(self) -> Self:
-        """The same frames without pixels: black arrays that take no memory."""
+        """The batch without pixels: its frames are black arrays that take no memory."""
         return replace(self, frames=np.broadcast_to(np.uint8(0), tuple(self.frames.shape)))

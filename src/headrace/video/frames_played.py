@@ -1,4 +1,4 @@
-"""Frames played at times in seconds, exactly."""
+"""Frames played at times in seconds, by exact arithmetic."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -14,7 +14,7 @@ Seconds = Fraction | float | str
 """A time as written: 1.5, "3/2", or exactly, as a Fraction. It counts as `pts_seconds`, on the
 file's own timeline, not from the first frame."""
 
-_MOST_FRAMES = 1 << 26
+_MAX_FRAMES = 1 << 26
 
 
 def played_range(index: StreamIndex) -> tuple[Fraction, Fraction]:
@@ -24,11 +24,10 @@ def played_range(index: StreamIndex) -> tuple[Fraction, Fraction]:
 
 
 def grid_bounds(index: StreamIndex) -> NDArray[np.int64]:
-    """Return the ticks at which each frame starts for a grid of times, and the end of the last.
+    """Return the ticks at which frames start for a grid of times, and the end of the last frame.
 
-    All but the first are early, by the rule of `frames_played_at`, in whole ticks: a grid point
-    within the container's rounding would otherwise belong to the frame before, or lie after the
-    last.
+    All but the first are early, by the rule of `frames_played_at`, in whole ticks. Otherwise a grid
+    point within the container's rounding would belong to the frame before, or lie after the last.
     """
     bounds = np.append(index.pts, index.pts[-1] + max(1, int(index.duration[-1])))
     bounds[1:] = np.maximum(bounds[1:] - int(_early(index) // index.info.time_base), bounds[0] + 1)
@@ -36,9 +35,9 @@ def grid_bounds(index: StreamIndex) -> NDArray[np.int64]:
 
 
 def first_at(index: StreamIndex, seconds: Fraction) -> int:
-    """Return the first frame that does not start before a time, by the rule of `frames_played_at`.
+    """Return the first frame that starts at or after a time, by the rule of `frames_played_at`.
 
-    The number of frames, if all start before it.
+    Returns the number of frames if all start before it.
     """
     tick = -(-(seconds - _early(index)) // index.info.time_base)
     return int(np.searchsorted(index.pts, int(tick), "left"))
@@ -48,25 +47,25 @@ def frames_played_at(index: StreamIndex, seconds: Iterable[object]) -> NDArray[n
     """Return the frame shown at each time, int64.
 
     Containers round times to ticks, so a frame counts as shown from a microsecond before its time,
-    and from one tick before if it is shown for four or more.
+    or from one tick before if frames last four ticks or more.
 
     Raises:
-        ConfigError: a time is no number, or no frame is shown then.
+        ConfigError: a time is not a number, or no frame is shown then.
     """
-    ticks = [_tick(index, exact_number("seconds", each)) for each in seconds]
+    ticks = [_tick(index, exact_number("seconds", value)) for value in seconds]
     return np.array([index.index_at(tick) for tick in ticks], np.int64)
 
 
 def frames_played_between(
     index: StreamIndex, start: object, stop: object | None, fps: object | None
 ) -> NDArray[np.int64]:
-    """Return the frames shown in [start, stop) seconds, int64; stop None: to the end.
+    """Return the frames shown in [start, stop) seconds, int64; None stops at the end.
 
-    With `fps`, those shown at start, start + 1 / fps, ..., for any rate of the video: a frame may
-    repeat, or be left out.
+    With `fps`, the frames shown at start, start + 1 / fps, ..., for any rate of the video: frames
+    may repeat or be skipped.
 
     Raises:
-        ConfigError: an argument is no number, or the range is reversed or out of range.
+        ConfigError: an argument is not a number, or the range is reversed or out of range.
     """
     first, shown_until = exact_number("start_seconds", start), played_range(index)[1]
     end = shown_until if stop is None else exact_number("stop_seconds", stop)
@@ -88,16 +87,16 @@ def frames_played_between(
         raise ConfigError(f"fps must be above 0, got {fps!r}")
     until = min(end, int(grid_bounds(index)[-1]) * index.info.time_base)
     count = max(1, -((first - until) * rate // 1))  # rounded up
-    if count > _MOST_FRAMES:
+    if count > _MAX_FRAMES:
         raise ConfigError(
             f"{float(rate):g} frames a second from {float(first):g} to {float(end):g} s are "
-            f"{count:,}; request fewer than {_MOST_FRAMES:,}"
+            f"{count:,}; request fewer than {_MAX_FRAMES:,}"
         )
     return frames_played_at(index, (first + k / rate for k in range(int(count))))
 
 
 def times_of(seconds: object) -> list[object]:
-    """Return the times in a number, an iterable, an array or a tensor, as a list."""
+    """Return the times of a number, an iterable, an array or a tensor, as a list."""
     if isinstance(seconds, np.ndarray):
         return list(seconds.ravel() if seconds.ndim < 2 else seconds)
     if hasattr(seconds, "tolist"):  # a tensor, or a NumPy scalar

@@ -1,11 +1,11 @@
 """H.264 error reset: reopens the decoder after a damaged macroblock.
 
-Where the coefficients of a macroblock break off (CAVLC), FFmpeg's decoder keeps those already read
-and adds them to the next picture, even an IDR: it reports the damaged picture, and not the next
-one. By the standard nothing after an IDR refers to what is before it, and a decoder opened there
-outputs the encoded picture. So after reported damage the codec is reopened at the next IDR, in
-every decode; and a known damaged picture that no other refers to is not sent, to protect the next
-one. A flush does not clear the residue.
+If the coefficients of a macroblock are truncated (CAVLC), FFmpeg's decoder keeps the coefficients
+read so far and adds them to the next picture, even an IDR; it reports only the damaged picture. By
+the standard no picture from an IDR on refers to earlier ones, and a decoder opened there outputs
+the encoded picture. So after reported damage the codec is reopened at the next IDR, in every
+decode; and a picture that is known as damaged, and to which no other refers, is not sent. A flush
+does not clear the residue.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headrace.video.codec import FfmpegCodec, PacketResult, VideoPacket, new_cod
 from headrace.video.hevc_lost_references import ffmpeg_codec
 
 CODECS_WITH_RESIDUE = frozenset(["h264"])
-"""Codecs whose decoder adds the residue of a damaged picture to the next."""
+"""Codecs whose decoder adds the residue of a damaged picture to the next picture."""
 
 
 class RestartParameters(NamedTuple):
@@ -36,7 +36,7 @@ class RestartParameters(NamedTuple):
 def reference_codec(
     context: VideoCodecContext, doubled: Iterable[int], restart: RestartParameters
 ) -> FfmpegCodec:
-    """Return a codec for a prepared context."""
+    """Return a codec for reference decodes with a prepared context."""
     if context.codec.canonical_name in CODECS_WITH_RESIDUE:
         return ResettingCodec(context, doubled, restart)
     return ffmpeg_codec(context, doubled)
@@ -45,7 +45,7 @@ def reference_codec(
 def droppable_damage(
     codec: str, reported: Iterable[int], is_disposable: Callable[[int], bool]
 ) -> frozenset[int]:
-    """Return the indices of damaged packets that must not be sent, once known."""
+    """Return the indices of damaged packets that must not be sent again."""
     if codec not in CODECS_WITH_RESIDUE:
         return frozenset()
     return frozenset(packet_index for packet_index in reported if is_disposable(packet_index))
@@ -54,8 +54,8 @@ def droppable_damage(
 class ResettingCodec(FfmpegCodec):
     """Reopens at the first IDR after reported damage. Not thread-safe.
 
-    H.264 reports a damaged picture on output, which may be after that IDR was sent. So packets from
-    an IDR on are kept until its picture is output, and sent again if needed.
+    The decoder reports a damaged picture on output, possibly after the next IDR was sent. So
+    packets from an IDR on are kept until its picture is output, and sent again if needed.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ResettingCodec(FfmpegCodec):
         self._entry = 0
         """Index of the last IDR's packet."""
         self._since_idr: list[tuple[int, VideoPacket]] | None = None
-        """Packets since that IDR; None once one of them was output."""
+        """Packets from that IDR on; None once a picture of them was output."""
         self._has_damage = False
         """Whether damage was reported since the codec was opened."""
 
@@ -113,7 +113,6 @@ class ResettingCodec(FfmpegCodec):
         if sets is None:
             return PacketResult([], [])
         pending = super().decode(packet_index, None)
-        # With the depth that it has learnt on the way.
         self.context = new_codec(self._restart.stream, depth=self.reorder_depth)
         self.send_parameter_sets(self._restart.first, sets)
         self._has_damage = False

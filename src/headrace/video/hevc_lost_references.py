@@ -1,12 +1,12 @@
-"""HEVC frames whose references are lost, as FFmpeg 7 (PyAV 15) outputs them.
+"""HEVC frames with lost references under FFmpeg 7 (PyAV 15).
 
-FFmpeg 8 withholds them. FFmpeg 7 puts grey in place of a lost reference, outputs the frame without
-a flag, and only logs it; later frames refer to that one. So its log is read: from the packet on
-whose references are lost, frames are reported as damaged, until that of the next random access
-point is output. Packets before the first random access point are dropped, as FFmpeg 8 does.
+FFmpeg 8 does not output them. FFmpeg 7 replaces a lost reference by grey, outputs the frame without
+a flag, and only logs the loss; later frames refer to that frame. So its log is read: from a packet
+with lost references on, frames are reported as damaged, until the frame of the next random access
+point is output. Packets before the first random access point are dropped, as in FFmpeg 8.
 
-PyAV logs only for the whole process: FFmpeg's errors elsewhere go to Python's `logging` from then
-on, as loggers `libav.*`.
+PyAV enables the log for the whole process: from then on FFmpeg's errors elsewhere go to Python's
+`logging` too, as loggers `libav.*`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from av.video.codeccontext import VideoCodecContext
 
 from headrace.video.codec import FfmpegCodec, PacketResult, VideoPacket
 
-_OUTPUTS_THEM: Final = av.library_versions["libavcodec"] < (62,)
+_OUTPUTS_LOST: Final = av.library_versions["libavcodec"] < (62,)
 """Whether this FFmpeg is older than 8."""
 _LOST: Final = "Could not find ref with POC"
 """FFmpeg's message, in libavcodec/hevc/refs.c."""
@@ -29,54 +29,54 @@ _LOST: Final = "Could not find ref with POC"
 
 def ffmpeg_codec(context: VideoCodecContext, doubled: Iterable[int] = ()) -> FfmpegCodec:
     """Return a codec for a prepared context: see `FfmpegCodec`."""
-    if _OUTPUTS_THEM and context.codec.canonical_name == "hevc":
+    if _OUTPUTS_LOST and context.codec.canonical_name == "hevc":
         return LossReportingCodec(context, doubled)
     return FfmpegCodec(context, doubled)
 
 
 class LossReportingCodec(FfmpegCodec):
-    """Reports HEVC frames that refer to lost ones. Not thread-safe."""
+    """Reports HEVC frames with lost references. Not thread-safe."""
 
     def __init__(self, context: VideoCodecContext, doubled: Iterable[int] = ()) -> None:
         super().__init__(context, doubled)
-        self._is_begun = False
+        self._has_entry = False
         """Whether a random access point was sent."""
-        self._lost: int | None = None
-        """The first packet whose references are lost; None while all are there."""
-        self._is_past = False
-        """Whether a random access point was sent since the last of these packets."""
+        self._first_lost: int | None = None
+        """Index of the first packet with lost references; None without losses."""
+        self._has_new_entry = False
+        """Whether a random access point was sent after the last packet with lost references."""
 
     def flush(self) -> None:
         """See `Codec.flush`."""
         super().flush()
-        self._is_begun, self._lost = False, None
+        self._has_entry, self._first_lost = False, None
 
     def decode(self, packet_index: int, packet: VideoPacket | None) -> PacketResult:
         """Decode one packet, or drain the codec with None: see `Codec.decode`."""
-        if packet is not None and (not self._is_begun or self._lost is not None):
+        if packet is not None and (not self._has_entry or self._first_lost is not None):
             if self.is_random_access(packet):
-                self._is_begun = self._is_past = True
-            elif not self._is_begun:
+                self._has_entry = self._has_new_entry = True
+            elif not self._has_entry:
                 return PacketResult([], [])
-        _switch_on_log()
+        _enable_log()
         with av.logging.Capture() as logs:
             result = super().decode(packet_index, packet)
         if any(_LOST in message for _, _, message in logs):
-            self._lost = packet_index if self._lost is None else self._lost
-            self._is_past = False
+            self._first_lost = packet_index if self._first_lost is None else self._first_lost
+            self._has_new_entry = False
         for shown in result.shown:
-            if self._lost is None or shown.packet_index < self._lost:
+            if self._first_lost is None or shown.packet_index < self._first_lost:
                 continue
-            if self._is_past and shown.frame.key_frame:
-                self._lost = None
+            if self._has_new_entry and shown.frame.key_frame:
+                self._first_lost = None
             else:
                 result.reported.append(shown.packet_index)
         return result
 
 
-def _switch_on_log() -> None:
-    """Have PyAV log errors, each time, and Python print none of them by itself."""
+def _enable_log() -> None:
+    """Let PyAV log every error, and keep Python from printing them."""
     if (level := av.logging.get_level()) is None or level < av.logging.ERROR:
         logging.getLogger("libav").addHandler(logging.NullHandler())
         av.logging.set_level(av.logging.ERROR)
-    av.logging.set_skip_repeated(False)  # Another codec may have lost the same one just before.
+    av.logging.set_skip_repeated(False)  # Another codec may have logged the same just before.

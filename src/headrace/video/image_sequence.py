@@ -23,7 +23,7 @@ _MAX_RATE = 10_000
 Rate = Fraction | float | str
 """Images per second of media time: 10, 12.5, "30000/1001"."""
 RATE_OPTION: Final = Option(
-    "Pictures a second; a path is then a folder of pictures, or a pattern such as frames/%05d.jpg.",
+    "Read folders of images, or patterns such as frames/%05d.jpg, at this rate in images/s.",
     flags=("--framerate",),
     metavar="RATE",
 )
@@ -36,9 +36,9 @@ class ImageSequence(Source):
         frames = headrace.ImageSequence("frames/%05d.jpg", rate=10)
         FrameLoader([frames, "other.mp4"], size=(256, 256))
 
-    A folder means all its images in the order of their names; a pattern means the images numbered
-    that way, from the lowest number on. Each image is decoded by itself. Overwriting an image in
-    the middle in place is not detected.
+    A folder stands for all its images, in the order of their names; a pattern for the numbered
+    images that match it, from the lowest number on. Images are decoded independently. The index
+    does not detect that an image in the middle was overwritten in place.
 
     Raises:
         ConfigError: the rate is not a number above 0, or the pattern is invalid.
@@ -74,7 +74,7 @@ class ImageSequence(Source):
 
     @property
     def demuxer(self) -> str | None:
-        """The one format that FFmpeg tries."""
+        """The only container format that FFmpeg tries."""
         return "image2"
 
     @property
@@ -87,7 +87,7 @@ class ImageSequence(Source):
         return {**options, "pattern_type": "sequence", "start_number": str(first)}
 
     def for_ffmpeg(self) -> str:
-        """Return the absolute pattern for FFmpeg, which cannot be taken for a URL."""
+        """Return the pattern for FFmpeg; absolute, so that it is not read as a URL."""
         path = self.path.absolute()
         if self._number is not None:
             return f"{str(path.parent).replace('%', '%%')}/{path.name}"
@@ -98,7 +98,7 @@ class ImageSequence(Source):
         return self.pictures[0].open("rb")
 
     def fingerprint(self) -> FileStat:
-        """Return the state of the images: names, the first, and the last.
+        """Return size and time of the first and the last image, with a checksum of all names.
 
         Other files in the folder have no effect.
 
@@ -107,15 +107,15 @@ class ImageSequence(Source):
         """
         pictures = self.pictures
         try:
-            found = [path.stat() for path in (pictures[0], pictures[-1])]
+            stats = [path.stat() for path in (pictures[0], pictures[-1])]
         except OSError as error:
             raise self._cannot_open(reason_of(error)) from error
         names = zlib.crc32("/".join(path.name for path in pictures).encode(errors="replace"))
-        size = sum(path.st_size for path in found) + names
-        return FileStat(size, max(path.st_mtime_ns for path in found))
+        size = sum(file.st_size for file in stats) + names
+        return FileStat(size, max(file.st_mtime_ns for file in stats))
 
     def content_id(self) -> str:
-        """Return an id of the content that survives copying: of all names and sizes.
+        """Return an id of all names and sizes, which survives copying.
 
         Raises:
             OpenError: the images cannot be read.
@@ -128,76 +128,76 @@ class ImageSequence(Source):
 
     @property
     def pictures(self) -> tuple[Path, ...]:
-        """The image files, in order; listed again after a change of the folder.
+        """The image files, in order; listed again if the folder changes.
 
         Raises:
-            OpenError: the folder is missing, holds no image, or the order is ambiguous.
+            OpenError: the folder is missing or has no image, or the order is ambiguous.
         """
         folder = self.path if self._number is None else self.path.parent
         try:
             changed = folder.stat().st_mtime_ns
             if self._listing.get("changed") == changed:
-                known: tuple[Path, ...] = self._listing["pictures"]
-                return known
+                listed: tuple[Path, ...] = self._listing["pictures"]
+                return listed
             names = sorted(entry.name for entry in os.scandir(folder) if entry.name[0] != ".")
         except OSError as error:
-            own = "; a video has a rate of its own, so give none" if folder.is_file() else ""
+            hint = "; for a video give no rate" if folder.is_file() else ""
             raise self._cannot_open(
                 f"{reason_of(error)}; give a folder of images, or a "
-                f"pattern such as frames/%05d.jpg{own}"
+                f"pattern such as frames/%05d.jpg{hint}"
             ) from error
         names = (
             self._numbered_names(names) if self._number is not None else self._sorted_names(names)
         )
-        found = tuple(folder / name for name in names)
-        self._listing.update(changed=changed, pictures=found)
-        return found
+        pictures = tuple(folder / name for name in names)
+        self._listing.update(changed=changed, pictures=pictures)
+        return pictures
 
     @cached_property
     def _listing(self) -> dict[str, Any]:
-        """The images listed last, and the folder's modification time then."""
+        """The last listing, and the folder's modification time then."""
         return {}
 
     @cached_property
     def _number(self) -> re.Pattern[str] | None:
         """Regular expression of the pattern's names, with their number; None for a folder."""
-        found = _NUMBER.search(self.path.name)
-        if found is None:
+        number = _NUMBER.search(self.path.name)
+        if number is None:
             return None
-        before, after = self.path.name[: found.start()], self.path.name[found.end() :]
-        digits = f"\\d{{{int(found[2])},}}" if found[1] and found[2] else "0|[1-9]\\d*"
+        before, after = self.path.name[: number.start()], self.path.name[number.end() :]
+        digits = f"\\d{{{int(number[2])},}}" if number[1] and number[2] else "0|[1-9]\\d*"
         return re.compile(f"{re.escape(before)}({digits}){re.escape(after)}", re.ASCII)
 
     def _numbered_names(self, names: list[str]) -> list[str]:
         assert self._number is not None
         if self.path.suffix.lower() not in _SUFFIXES:
-            raise self._cannot_open(f"images are named {' '.join(sorted(_SUFFIXES))}")
-        found = {int(m[1]): m[0] for m in map(self._number.fullmatch, names) if m}
-        if not found:
-            raise self._cannot_open("no file is named like that; give another pattern")
-        first = min(found)
-        for number in range(first, first + len(found)):
-            if number not in found:
+            raise self._cannot_open(f"suffixes of images are {' '.join(sorted(_SUFFIXES))}")
+        by_number = {int(m[1]): m[0] for m in map(self._number.fullmatch, names) if m}
+        if not by_number:
+            raise self._cannot_open("no file matches it; give another pattern")
+        first = min(by_number)
+        for number in range(first, first + len(by_number)):
+            if number not in by_number:
                 raise self._cannot_open(
-                    f"number {number} is missing between {first} and {max(found)}; copy it again, "
-                    "or give the folder, to read all that are there"
+                    f"number {number} is missing between {first} and {max(by_number)}; copy it "
+                    "again, or give the folder, to read all existing images"
                 )
-        return [found[number] for number in sorted(found)]
+        return [by_number[number] for number in sorted(by_number)]
 
     def _sorted_names(self, names: list[str]) -> list[str]:
-        found = [name for name in names if Path(name).suffix.lower() in _SUFFIXES]
-        suffixes = sorted({Path(name).suffix for name in found})
+        images = [name for name in names if Path(name).suffix.lower() in _SUFFIXES]
+        suffixes = sorted({Path(name).suffix for name in images})
         if len(suffixes) != 1:
-            content = f"images of several kinds ({' '.join(suffixes)})" if found else "no image"
+            content = f"images of several kinds ({' '.join(suffixes)})" if images else "no image"
             raise self._cannot_open(
                 f"{content} in it; give a folder of one of {' '.join(sorted(_SUFFIXES))}"
             )
-        if found != sorted(found, key=_by_number):
+        if images != sorted(images, key=_by_number):
             raise self._cannot_open(
-                "the order of its images is ambiguous, as numbers in their names have no "
-                "leading zeros; give a pattern such as frames/%d.jpg"
+                "the order of its images is ambiguous: numbers in their names have no leading "
+                "zeros; give a pattern such as frames/%d.jpg"
             )
-        return found
+        return images
 
     def _cannot_open(self, reason: str) -> OpenError:
         return OpenError(f"cannot open the images {self}: {reason}", source=str(self))
@@ -222,7 +222,7 @@ def rate_of(source: Source) -> str | None:
 
 
 def is_pattern(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path that names no file looks like a pattern of images."""
+    """Return whether a path looks like a pattern of images, and no such file exists."""
     return _NUMBER.search(Path(path).name) is not None and not Path(path).exists()
 
 
@@ -231,14 +231,14 @@ def without_number(path: Path) -> Path:
 
     Other paths are returned unchanged.
     """
-    found = _NUMBER.search(path.name)
-    if found is None:
+    number = _NUMBER.search(path.name)
+    if number is None:
         return path
-    name = (path.name[: found.start()] or path.stem[found.end() :]).strip("_-. ")
+    name = (path.name[: number.start()] or path.stem[number.end() :]).strip("_-. ")
     return path.with_name(name) if name else path.parent
 
 
 def _by_number(name: str) -> list[tuple[int, int, str]]:
-    """Return the sort key of names by the numbers in them."""
+    """Return the sort key of a name by the numbers in it."""
     parts = re.split(r"(\d+)", name)
     return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts if part]

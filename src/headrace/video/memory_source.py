@@ -1,4 +1,4 @@
-"""Memory source: a video as bytes, or behind an open file object, instead of a path."""
+"""Memory source: a video given as bytes or as an open file object."""
 
 import io
 import os
@@ -20,8 +20,8 @@ Video: TypeAlias = Source | str | os.PathLike[str] | VideoContent
 class MemorySource(Source):
     """A video without a path; its index is not stored. Not picklable.
 
-    A file object is read at any offset, so nothing else may move it meanwhile; it belongs to one
-    process and is never closed here. It must not change while it is read.
+    A file object is read at any offset, so nothing else may seek in it meanwhile. It belongs to one
+    process, is never closed here, and must not change while it is read.
     """
 
     content: VideoContent = field(kw_only=True, compare=False, repr=False)
@@ -42,7 +42,7 @@ class MemorySource(Source):
         source = cls(Path(name if isinstance(name, str) else "<file object>"), content=content)
         if not isinstance(source._call(lambda: content.read(0)), bytes):
             raise OpenError(
-                f"cannot open {source}: it gives no bytes; open the file with mode 'rb'",
+                f"cannot open {source}: it does not return bytes; open the file with mode 'rb'",
                 source=str(source),
             )
         source.fingerprint()
@@ -68,7 +68,7 @@ class MemorySource(Source):
         return FileStat(size, 0)
 
     def open_bytes(self) -> BinaryIO:
-        """Return a reader from the start with its own position; it needs no close.
+        """Return a reader from the start with its own position; it need not be closed.
 
         Raises:
             ConfigError: this process was forked from the one that opened the file object.
@@ -77,13 +77,13 @@ class MemorySource(Source):
             return io.BytesIO(self.content)
         if os.getpid() != self._process_id:
             raise ConfigError(
-                f"{self} was opened by another process, and file objects are for one; "
-                "give its path, or its bytes"
+                f"{self} was opened by another process, and file objects cannot be shared; give "
+                "its path, or its bytes"
             )
         return cast(BinaryIO, _PositionedReader(cast(BinaryIO, self.content), self._size))
 
     def for_ffmpeg(self) -> BinaryIO:
-        """Return what FFmpeg opens."""
+        """Return the input for FFmpeg."""
         return self.open_bytes()
 
     @cached_property
@@ -98,16 +98,16 @@ class MemorySource(Source):
         return os.getpid()
 
     def __post_init__(self) -> None:
-        assert self._process_id  # cached now, before a fork
+        assert self._process_id  # cached before a fork
 
-    def _call(self, ask: Any) -> Any:
-        """Return the result of a call on the file object.
+    def _call(self, operation: Any) -> Any:
+        """Return the result of an operation on the file object.
 
         Raises:
-            OpenError: the call fails.
+            OpenError: the operation fails.
         """
         try:
-            return ask()
+            return operation()
         except (OSError, ValueError, AttributeError, TypeError) as error:
             raise OpenError(
                 f"cannot open {self}: {str(error).lower() or type(error).__name__}; give a file "
@@ -144,9 +144,7 @@ class _PositionedReader(io.RawIOBase):
         return self._position
 
     def read(self, count: int = -1) -> bytes:
-        """Return at most `count` bytes, even if the file returns more: FFmpeg's buffer has no room
-        for them.
-        """
+        """Return at most `count` bytes, even if the file returns more: FFmpeg's buffer is full."""
         count = self._size - self._position if count < 0 else count
         self._file.seek(self._position)
         data = bytes(self._file.read(count))[:count]
@@ -165,7 +163,7 @@ def source_of(video: Video) -> Source:
         return MemorySource.from_content(video)  # type: ignore[arg-type]
     if not isinstance(video, Source | str | os.PathLike):
         raise ConfigError(
-            "a video is opened by its path, its bytes or a file object, got "
+            "a video must be a path, bytes or a file object, got "
             f"{type(video).__name__}; for many videos use a loader, or open each"
         )
     return Source.of(video)

@@ -1,4 +1,4 @@
-"""Video metadata from the file's header and its index."""
+"""Video metadata, from the file's header and the index."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,9 +25,9 @@ _UNSPECIFIED = frozenset([None, 2])
 
 @dataclass(frozen=True, kw_only=True)
 class Color:
-    """Color coding in FFmpeg's names; None where the file does not specify it.
+    """Color coding by FFmpeg's names; None if the file does not specify it.
 
-    Unspecified frames are converted as BT.601 limited range, as in FFmpeg. Source of the codes:
+    Frames without it are converted as BT.601, limited range, as in FFmpeg. Source of the codes:
     ITU-T H.273.
     """
 
@@ -36,14 +36,14 @@ class Color:
     primaries: str | None
     """`bt709`, `bt2020`, ..."""
     transfer: str | None
-    """`bt709`; `smpte2084` and `arib-std-b67` are HDR, which is not tone-mapped."""
+    """`bt709`, ...; `smpte2084` and `arib-std-b67` are HDR, which is not tone-mapped."""
     range: str | None
     """`limited` or `full`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamDescription:
-    """One stream of a file, by its header."""
+    """A stream of a file, by the file's header."""
 
     number: int
     """Index among all streams of the file."""
@@ -54,12 +54,12 @@ class StreamDescription:
     language: str
     """Language tag, such as `eng`; empty without one."""
     is_read: bool
-    """Whether its frames are read."""
+    """Whether it is the stream that is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VideoMetadata:
-    """Metadata of a video, known without decoding it."""
+    """Metadata of a video, read without decoding."""
 
     source: str
     """The path, as given."""
@@ -72,8 +72,8 @@ class VideoMetadata:
     size: tuple[int, int]
     """(height, width) of upright frames, in stored pixels."""
     pixel_aspect: Fraction | None
-    """Width ÷ height of an upright pixel; None if the file does not specify it: take 1. Not applied
-    to frames."""
+    """Width ÷ height of an upright pixel; None if the file does not specify it: assume 1. Not
+    applied to frames."""
     pixel_format: str
     """FFmpeg's name of the stored pixel format."""
     bits: int
@@ -91,21 +91,21 @@ class VideoMetadata:
     num_gops: int
     """Number of GOPs."""
     frame_rate: Fraction
-    """Average frames per second of media time, by the frames' times."""
+    """Average frames per second, by the frames' times."""
     nominal_rate: Fraction | None
     """Frames per second as the container states it."""
     is_vfr: bool
     """Whether frames differ in duration."""
     start_seconds: float
-    """When the first frame is shown; often not 0."""
+    """Time when the first frame is shown, in seconds; often not 0."""
     stop_seconds: float
-    """When the last frame ends."""
+    """Time when the last frame ends, in seconds."""
     duration_seconds: float
-    """Seconds from the first to the last of these times."""
+    """Seconds from `start_seconds` to `stop_seconds`."""
     bit_rate: float
-    """Bits of the video stream ÷ seconds, by its packets; 0 where it has no duration."""
+    """Bits per second of the video stream, by its packets; 0 if it has no duration."""
     file_bytes: int
-    """Size of the whole file."""
+    """Size of the file in bytes."""
     streams: tuple[StreamDescription, ...]
     """All streams of the file, in its order."""
     problems: tuple[str, ...]
@@ -116,7 +116,7 @@ def read_metadata(index: StreamIndex) -> VideoMetadata:
     """Return the metadata of a video; reads the header of its file, some 5 ms.
 
     Raises:
-        OpenError: the file has changed since it was indexed, or is gone.
+        OpenError: the file has changed since it was indexed, or is missing.
     """
     index.check_unchanged(0)
     info = index.info
@@ -124,7 +124,7 @@ def read_metadata(index: StreamIndex) -> VideoMetadata:
     with container, translate_errors(OpenError, index.source, "describe"):
         codec = stream.codec_context
         aspect = codec.sample_aspect_ratio or None
-        streams = tuple(_describe_stream(each, stream.index) for each in container.streams)
+        streams = tuple(_describe_stream(other, stream.index) for other in container.streams)
         bits = codec.format.components[0].bits if codec.format else 8
         color = Color(
             matrix=_code_name(_MATRIX, codec.colorspace),
@@ -179,6 +179,6 @@ def _describe_stream(stream: Any, read: int) -> StreamDescription:
 
 
 def _code_name(names: dict[int, str], code: int | None) -> str | None:
-    return (
-        None if code in _UNSPECIFIED or code is None else names.get(int(code), f"code {int(code)}")
-    )
+    if code is None or code in _UNSPECIFIED:
+        return None
+    return names.get(int(code), f"code {int(code)}")

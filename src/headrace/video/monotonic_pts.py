@@ -1,4 +1,4 @@
-"""Monotonic timestamps: repairs wrong times with the fewest changes."""
+"""Monotonic timestamps: repairs decreasing times with the fewest changes."""
 
 from bisect import bisect_right
 from fractions import Fraction
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 from headrace.video.timebase import NO_PTS
 
 _RESTART_SECONDS: Final = Fraction(1, 10)
-"""Times that go back by more belong to another clock, by FFmpeg's rule."""
-_SOON: Final = 10
-"""Packets within which wrong times are right again."""
+"""Seconds: times that decrease by more belong to another clock, by FFmpeg's rule."""
+_MAX_WRONG: Final = 10
+"""Maximum length of a run of wrong times, in packets."""
 
 
 def make_ascending(ticks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return times of frames, int64 in presentation order, so that none goes back.
+    """Return non-decreasing times of frames, int64, in presentation order.
 
-    Times of the longest ascending run stay; others are interpolated between their neighbours. Free
-    where times ascend, as they mostly do.
+    Times of a longest ascending subsequence stay; others are interpolated between their neighbours.
+    Costs nothing in the usual case of ascending times.
     """
     if len(ticks) < 2 or (np.diff(ticks) >= 0).all():
         return ticks
@@ -31,17 +31,17 @@ def make_ascending(ticks: NDArray[np.int64]) -> NDArray[np.int64]:
 def clock_shifts(
     dts: NDArray[np.int64], time_base: Fraction, *, period: int = 0
 ) -> NDArray[np.int64]:
-    """Return the ticks to add to each packet's times so that they continue where a clock restarts.
+    """Return the ticks to add to each packet's times so that they continue after a clock restart.
 
-    A concatenated file has several clocks: the first packet of a part follows the last of the part
-    before, as in FFmpeg's linear read (`ts_discontinuity_process` of `fftools/ffmpeg_demux.c`).
-    Times that jump for a few packets only are no new clock.
+    A concatenated file has several clocks: the first packet of a part follows the last packet of
+    the part before, as in FFmpeg's linear read (`ts_discontinuity_process` of
+    `fftools/ffmpeg_demux.c`). A jump of only a few packets is not a new clock.
 
     Args:
-        dts: int64 [packets], in decoding order; `NO_PTS` where there is none.
+        dts: int64 [packets], in decoding order; `NO_PTS` for a packet without dts.
         time_base: Seconds per tick.
-        period: Ticks after which the clock wraps; 0: never. FFmpeg takes times far before the first
-            one as wrapped.
+        period: Ticks after which the clock wraps; 0: never. FFmpeg assumes that times far before
+            the first one have wrapped.
     """
     shifts = np.zeros(len(dts), np.int64)
     timed = np.flatnonzero(dts != NO_PTS)
@@ -59,19 +59,19 @@ def clock_shifts(
 
 
 def _is_restart(ticks: NDArray[np.int64], first: int, step: int) -> bool:
-    """Return whether times that go back at `first` neither return soon nor were ahead before."""
-    after, before = ticks[first : first + 1 + _SOON], ticks[max(0, first - _SOON) : first]
-    gone_back = before[-1] - after[0]
-    is_back = after - after[0] - step * np.arange(len(after)) > gone_back // 2
+    """Return whether the decrease at `first` is a restart, not a run of wrong times."""
+    after, before = ticks[first : first + 1 + _MAX_WRONG], ticks[max(0, first - _MAX_WRONG) : first]
+    decrease = before[-1] - after[0]
+    recovers = after - after[0] - step * np.arange(len(after)) > decrease // 2
     # True if an earlier packet, continued at its pace, predicts the time here.
-    goes_on = before + step * np.arange(len(before), 0, -1) <= after[0] + step
-    return not (is_back.any() or goes_on.any())
+    is_predicted = before + step * np.arange(len(before), 0, -1) <= after[0] + step
+    return not (recovers.any() or is_predicted.any())
 
 
 def _longest_ascent(values: list[int]) -> list[int]:
-    """Return the positions of a longest subsequence that never goes back."""
+    """Return the positions of a longest non-decreasing subsequence."""
     ends: list[int] = []
-    """Smallest last value of a run of each length."""
+    """Smallest last value of a subsequence of each length."""
     last: list[int] = []
     before: list[int] = []
     for position, value in enumerate(values):

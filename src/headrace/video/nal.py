@@ -1,4 +1,4 @@
-"""NAL units, parameter sets and picture headers in the bytes of a packet.
+"""NAL units, parameter sets and picture headers in a packet's bytes.
 
 Sources: ITU-T H.264, 7.4.1; ITU-T H.265, table 7-1; VP9 bitstream specification, 6.2; ISO/IEC
 13818-2, 6.3.9; ISO/IEC 14496-2, 6.3.5.
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 H264_SLICES = frozenset((1, 2, 3, 4, 5))
 SETS = {"h264": (7, 8, 13, 15), "hevc": (33, 32, 34)}
-"""Codec -> NAL unit types of parameter sets, the sequence's first."""
+"""Codec -> NAL unit types of parameter sets; the first is the sequence parameter set."""
 HEVC_RANDOM_ACCESS = frozenset(range(16, 24))
 HEVC_SLICES: Final = 32
 """NAL unit types below this are slices."""
@@ -18,22 +18,22 @@ _START_CODE = b"\x00\x00\x01"
 MPEG_PICTURE = b"\x00\x00\x01\x00"
 MPEG_SEQUENCE = b"\x00\x00\x01\xb3"
 _SETUP_BYTES = 4096
-"""Bytes of a keyframe's packet that hold its headers."""
+"""Number of first bytes of a keyframe's packet that are searched for headers."""
 
 
 class Vp9Header(NamedTuple):
     """First bits of a VP9 frame (VP9 bitstream specification, 6.2)."""
 
     shows_existing: bool
-    """It has no picture, and shows an earlier one."""
+    """Whether it has no picture, and shows an earlier one."""
     is_key: bool
-    """It is a keyframe: it refers to nothing, and resets the decoder."""
+    """Whether it is a keyframe: it refers to no other frame, and resets the decoder."""
     is_shown: bool
     """Whether its picture is shown when decoded."""
 
 
 def length_size(codec: str, extradata: bytes | None) -> int:
-    """Return the bytes of a NAL unit's length; 0 for start codes."""
+    """Return the number of bytes of a NAL unit's length field; 0 for start codes."""
     if not extradata or extradata[0] != 1:
         return 0
     if codec == "h264" and len(extradata) > 4:
@@ -44,15 +44,15 @@ def length_size(codec: str, extradata: bytes | None) -> int:
 
 
 def picture_type(codec: str, packet: memoryview) -> int:
-    """Return the type of the first picture of MPEG-1, 2 or 4, numbered as in MPEG-1 and 2; or 0."""
+    """Return the type of the first picture of MPEG-1, 2 or 4, by MPEG-1's codes; 0 for none."""
     if codec in ("mpeg1video", "mpeg2video"):
         data = bytes(packet[:_SETUP_BYTES])
-        at = data.find(MPEG_PICTURE)
-        return data[at + 5] >> 3 & 7 if 0 <= at < len(data) - 5 else 0
+        start = data.find(MPEG_PICTURE)
+        return data[start + 5] >> 3 & 7 if 0 <= start < len(data) - 5 else 0
     if codec == "mpeg4":
         data = bytes(packet)
-        at = data.find(_MPEG4_PICTURE)
-        return (data[at + 4] >> 6) + 1 if 0 <= at < len(data) - 4 else 0
+        start = data.find(_MPEG4_PICTURE)
+        return (data[start + 4] >> 6) + 1 if 0 <= start < len(data) - 4 else 0
     return 0
 
 
@@ -75,17 +75,17 @@ def units(packet: memoryview, nal_length_size: int) -> Iterator[memoryview]:
     With start codes a unit extends to the end of the packet: only its start is valid.
     """
     if nal_length_size == 0:
-        data, at = bytes(packet), 0
-        while (at := data.find(_START_CODE, at)) >= 0 and at + 5 <= len(data):
-            yield packet[at + 3 :]
-            at += 3
+        data, offset = bytes(packet), 0
+        while (offset := data.find(_START_CODE, offset)) >= 0 and offset + 5 <= len(data):
+            yield packet[offset + 3 :]
+            offset += 3
         return
-    at = 0
-    while at + nal_length_size + 2 <= len(packet):
-        start = at + nal_length_size
-        stop = start + int.from_bytes(packet[at:start], "big")
+    offset = 0
+    while offset + nal_length_size + 2 <= len(packet):
+        start = offset + nal_length_size
+        stop = start + int.from_bytes(packet[offset:start], "big")
         yield packet[start : max(stop, start + 2)]
-        at = stop
+        offset = stop
 
 
 def typed_units(
@@ -98,15 +98,14 @@ def typed_units(
 
 
 def setup(codec: str, packet: memoryview) -> bytes | None:
-    """Return the picture size header of a keyframe's packet: the sequence header of MPEG-1 and 2,
-    the size of VP8.
+    """Return the picture size of a keyframe's packet as stored; None if it is stored elsewhere.
 
-    None for codecs that store it elsewhere.
+    It is in the sequence header of MPEG-1 and 2, and in the frame header of VP8.
     """
     if codec in ("mpeg1video", "mpeg2video"):
         data = bytes(packet[:_SETUP_BYTES])
-        at = data.find(MPEG_SEQUENCE)
-        return data[at + 4 : at + 7] if at >= 0 else None
+        start = data.find(MPEG_SEQUENCE)
+        return data[start + 4 : start + 7] if start >= 0 else None
     if codec == "vp8" and len(packet) >= 10:
         return bytes(packet[6:10])
     return None
@@ -116,13 +115,13 @@ class ParameterSet(NamedTuple):
     """A NAL unit with decoding parameters for later units."""
 
     is_sequence: bool
-    """Whether it is a sequence parameter set, which has the picture size."""
+    """Whether it is a sequence parameter set, which includes the picture size."""
     unit: bytes
-    """The unit with its length or start code, as in the packet."""
+    """The unit with its length field or start code, as in the packet."""
 
 
 def parameter_sets(codec: str, packet: memoryview, nal_length_size: int) -> Iterator[ParameterSet]:
-    """Yield the parameter sets before the first slice of a packet: H.264 and HEVC."""
+    """Yield the parameter sets before the first slice of an H.264 or HEVC packet."""
     whole = b"" if nal_length_size else bytes(packet)
     for kind, unit in typed_units(codec, packet, nal_length_size):
         if _is_slice(codec, kind):
@@ -140,23 +139,23 @@ def parameter_sets(codec: str, packet: memoryview, nal_length_size: int) -> Iter
 
 
 def preamble(codec: str, packet: memoryview, nal_length_size: int) -> bytes | None:
-    """Return a packet's bytes before its picture; None for codecs without such headers.
+    """Return a packet's bytes before its picture; None for codecs without headers there.
 
-    Parameter sets, the encoder's name, and the like; may be empty.
+    They are parameter sets, the encoder's name and other headers; may be empty.
     """
     if codec in SETS:
-        said = bytearray()
+        headers = bytearray()
         for kind, unit in typed_units(codec, packet, nal_length_size):
             if _is_slice(codec, kind):
                 begin = len(packet) - len(unit) - len(_START_CODE)
-                return bytes(said if nal_length_size else packet[:begin])
+                return bytes(headers if nal_length_size else packet[:begin])
             if nal_length_size:
-                said += _with_length(unit, nal_length_size)
+                headers += _with_length(unit, nal_length_size)
         return b""
-    marks = {"mpeg4": _MPEG4_PICTURE, "mpeg1video": MPEG_PICTURE, "mpeg2video": MPEG_PICTURE}
-    if codec in marks:
+    start_codes = {"mpeg4": _MPEG4_PICTURE, "mpeg1video": MPEG_PICTURE, "mpeg2video": MPEG_PICTURE}
+    if codec in start_codes:
         data = bytes(packet)
-        return data[: max(0, data.find(marks[codec]))]
+        return data[: max(0, data.find(start_codes[codec]))]
     return None
 
 

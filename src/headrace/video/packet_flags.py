@@ -1,11 +1,11 @@
 """Packet flags: keyframe, disposable, hidden and parameter sets, read from a packet's bytes.
 
-Only the bitstream is used: `nal_ref_idc` of H.264 (ITU-T H.264, 7.4.1), the sub-layer non-reference
+Sources in the bitstream: `nal_ref_idc` of H.264 (ITU-T H.264, 7.4.1), the sub-layer non-reference
 types of HEVC (ITU-T H.265, table 7-1), `show_frame` of VP8 (RFC 6386, 9.1) and VP9 (VP9 bitstream
 specification, 7.2), `picture_coding_type` of MPEG-1 and 2 (ISO/IEC 13818-2, 6.3.9),
 `vop_coding_type` of MPEG-4 (ISO/IEC 14496-2, 6.3.5).
 
-Cost: one call a packet; under 0.2 µs for most of H.264 in MP4, decided by the first byte.
+Cost: one call per packet; under 0.2 µs for most H.264 packets in MP4, where the first byte decides.
 """
 
 from collections.abc import Callable
@@ -15,19 +15,19 @@ from typing import Final, TypeAlias
 from headrace.video import nal
 
 KEYFRAME: Final = 1
-"""Decoding can start here: FFmpeg's flag where its parser corrects it. For other codecs that flag
-repeats the container's table, which may be wrong, and the picture type decides."""
+"""Decoding can start here. Taken from FFmpeg's flag if FFmpeg's parser sets it; for other codecs
+that flag repeats the container's table, which may be wrong, so the picture type decides."""
 DISPOSABLE: Final = 2
-"""No other frame refers to this one, by its header; dropping it is always safe. Never set for HEVC
-with temporal layers, where the frame may serve a higher layer, nor for MPEG-4, whose packets may
-hold a second picture that others refer to."""
+"""No other frame refers to this one, by its header, so it can be dropped. Never set for HEVC with
+temporal layers, where a higher layer may refer to the frame, nor for MPEG-4, whose packets may have
+a second picture that others refer to."""
 HIDDEN: Final = 4
-"""The frame is decoded and never shown (VP8, VP9)."""
+"""The frame is decoded but never shown (VP8, VP9)."""
 MAY_HAVE_PARAMETER_SETS: Final = 8
 """Parameter sets may precede its first slice (H.264, HEVC): see `nal.parameter_sets`."""
 
 PacketFlagsReader: TypeAlias = Callable[[memoryview, bool], int]
-"""(packet, the container's keyframe flag) -> the sum of the flags above."""
+"""(packet, FFmpeg's keyframe flag) -> the sum of the flags above."""
 
 _HEVC_NON_REFERENCE = frozenset((0, 2, 4, 6, 8, 10, 12, 14))
 _I_PICTURE, _B_PICTURE = 1, 3
@@ -36,7 +36,7 @@ _H264_FIRST_BYTES = tuple(
     _UNCLEAR if byte & 0x1F not in nal.H264_SLICES else 0 if byte >> 5 & 3 else DISPOSABLE
     for byte in range(256)
 )
-"""First byte of the first NAL unit -> flags, as most packets start with a slice."""
+"""First byte of the first NAL unit -> flags; most packets start with a slice."""
 
 
 def packet_flags_reader(codec: str, nal_length_size: int) -> PacketFlagsReader:

@@ -1,4 +1,4 @@
-"""Packet table: every packet of a stream, read once; only the first frame is decoded."""
+"""Packet table: all packets of a stream, read once; only the first frame is decoded."""
 
 from __future__ import annotations
 
@@ -42,19 +42,21 @@ from headrace.video.random_access import classify_keyframe
 from headrace.video.source import Source
 from headrace.video.timebase import NO_PTS
 
-_MOST_STATES = 256
-"""Most states of parameter sets that are kept; a stream with more needs one codec throughout."""
-_MOST_SET_BYTES: Final = 1 << 16
-"""Most bytes of parameter sets in force, `_SET_BYTES` more for each: 288 of H.264 take 30 kB."""
+_MAX_STATES = 256
+"""Maximum number of recorded states of parameter sets; a stream with more needs one codec."""
+_MAX_SET_BYTES: Final = 1 << 16
+"""Maximum bytes of parameter sets in force, with `_SET_BYTES` each: 288 sets of H.264 take 30
+kB."""
 _SET_BYTES: Final = 64
+"""Bytes that each parameter set counts in addition to its own."""
 _SIGNED_BYTES = 256
-"""First bytes of a packet in its signature, besides its length."""
+"""Number of first bytes of a packet in its signature, besides its length."""
 
 _CLOCK_PERIOD: Final = 1 << 33
 """Ticks after which an MPEG stream's clock wraps, by ISO/IEC 13818-1, 2.4.3.7."""
 
 PALETTE: Final = "palette"
-"""PyAV's name of a palette beside a packet."""
+"""PyAV's name of a palette in side data."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,15 +70,15 @@ class StreamInfo:
     pixel_format: str
     """FFmpeg's name of the stored pixel format, such as `yuv420p10le`."""
     height: int
-    """Stored rows, before the frame is turned upright."""
+    """Stored rows, before rotation to upright."""
     width: int
-    """Stored columns, before the frame is turned upright."""
+    """Stored columns, before rotation to upright."""
     orientation: Orientation
-    """How the stored frame becomes the upright one."""
+    """Transform from stored to upright frames."""
     time_base: Fraction
     """Seconds per tick."""
     nominal_rate: Fraction | None
-    """Frames per second as the container states it; not measured."""
+    """Frames per second by the container; not measured."""
     reorders: bool
     """Whether decoding order may differ from presentation order (B-frames)."""
     is_interlaced: bool
@@ -92,48 +94,49 @@ class StreamInfo:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PacketTable:
-    """Every packet of one stream, in decoding order: one row each."""
+    """All packets of a stream, in decoding order: one row each."""
 
     info: StreamInfo
     pts: NDArray[np.int64]
-    """Ticks; `NO_PTS` where the container has none."""
+    """Presentation times in ticks; `NO_PTS` if the container has none."""
     dts: NDArray[np.int64]
-    """Ticks; `NO_PTS` where the container has none."""
+    """Decoding times in ticks; `NO_PTS` if the container has none."""
     clock_shift: NDArray[np.int64]
-    """Ticks to add to both, so that they continue where the file's clock restarts."""
+    """Ticks to add to pts and dts, so that they continue after a restart of the file's clock."""
     duration: NDArray[np.int64]
-    """Ticks; 0 where the container has none."""
+    """Durations in ticks; 0 if the container has none."""
     is_keyframe: NDArray[np.bool_]
     """Whether decoding can start here: FFmpeg's flag, or the picture type."""
     is_shown: NDArray[np.bool_]
-    """False for packets an edit list hides, and for frames coded as never shown."""
+    """False for packets that an edit list hides, and for frames coded as never shown."""
     is_disposable: NDArray[np.bool_]
     """Whether no other frame refers to this one, by the packet's header."""
     signature: NDArray[np.int64]
     """See `signature_of`."""
     position: NDArray[np.int64]
-    """Byte of the file where the packet starts; -1 where the container has none."""
+    """Byte of the file where the packet starts; -1 if the container has none."""
     random_access: NDArray[np.uint8]
-    """`RandomAccess` of a keyframe's packet; 0 for others, and where a palette changes."""
+    """`RandomAccess` of a keyframe's packet; 0 for other packets, and in a stream whose palette
+    changes."""
     parameter_sets: bytes
-    """Parameter sets in force at some packet and sent before it, concatenated."""
+    """Parameter sets in force before any packet, concatenated."""
     parameter_set_ranges: NDArray[np.int64]
     """int64 [packets, 2]: [first, stop) of the bytes of `parameter_sets` in force before each
     packet."""
     needs_one_codec: bool
-    """Whether a packet holds data that later ones need and that cannot be sent again."""
+    """Whether a packet has data that later packets need and that cannot be sent again."""
     has_new_setup: bool
-    """Whether a keyframe has other parameters than the first, such as another size."""
+    """Whether a keyframe has other parameters than the first one, such as another size."""
     reorder_depth: int
-    """Frames that the decoder holds back, as FFmpeg knows on opening the file."""
+    """Number of frames that the decoder holds back, as known on opening the file."""
     problems: tuple[str, ...]
-    """Faults of the file, in words."""
+    """Description of each fault of the file."""
 
     def __len__(self) -> int:
         return len(self.pts)
 
     def parameter_sets_before_packet(self, packet_index: int) -> bytes | None:
-        """Return the parameter sets in force before a packet; None where no codec can be opened."""
+        """Return the parameter sets in force before a packet; None if no codec can open there."""
         if self.needs_one_codec or packet_index >= len(self):
             return None
         begin, end = self.parameter_set_ranges[packet_index]
@@ -141,15 +144,15 @@ class PacketTable:
 
     @property
     def shown_pts(self) -> NDArray[np.int64]:
-        """int64 [packets]: ticks on one clock; `NO_PTS` where the container has none."""
+        """int64 [packets]: pts in ticks of one clock; `NO_PTS` if the container has none."""
         return np.where(self.pts == NO_PTS, NO_PTS, self.pts + self.clock_shift)
 
 
 _ROW = struct.Struct("=8q")
 """(pts, dts, duration, position, signature, flags, random access, parameter set state) of a packet.
-Packed at once: tuples took twice the time."""
+Packed as bytes: tuples took twice the time."""
 _DISCARDED = 16
-"""Flag beside those of `packet_flags`: an edit list hides the packet."""
+"""Flag in addition to `packet_flags`: an edit list hides the packet."""
 
 
 @dataclass(eq=False)
@@ -157,17 +160,17 @@ class _PacketScan:
     rows: bytearray = field(default_factory=bytearray)
     """A `_ROW` per packet."""
     count: int = 0
-    """Packets so far."""
+    """Number of packets so far."""
     needs_one_codec: bool = False
     has_new_palette: bool = False
-    """Whether a later packet holds a palette that further ones need."""
+    """Whether a later packet has a palette that further packets need."""
     setups: set[bytes] = field(default_factory=set)
     sets: dict[bytes, None] = field(default_factory=dict)
     """Parameter sets, ordered by their last appearance."""
     set_bytes: int = 0
-    """Bytes of these sets, with `_SET_BYTES` for each; above `_MOST_SET_BYTES` none is added."""
+    """Bytes of these sets, with `_SET_BYTES` for each; above `_MAX_SET_BYTES` no more are added."""
     states: dict[tuple[bytes, ...], int] = field(default_factory=dict)
-    """Parameter sets in force -> number of the state; 0 after the first packet."""
+    """Parameter sets in force -> index of the state; state 0 is that after the first packet."""
     state: int = 0
     problems: list[str] = field(default_factory=list)
 
@@ -175,12 +178,12 @@ class _PacketScan:
 def read_packets(source: Source) -> PacketTable:
     """Read every packet of `source` once; decode only the first frame.
 
-    The first frame is needed because only a frame has the display matrix and the true size.
+    Only a decoded frame has the display matrix and the true size.
     Cost: reads the whole file, some 10 ms for a clip of 10 s.
 
     Raises:
         OpenError: it cannot be opened as video.
-        ScanError: it holds no packet, or no frame can be decoded from it.
+        ScanError: it has no packet, or no frame can be decoded.
     """
     container, stream = open_container(source)
     with container, translate_errors(ScanError, source, "index"):
@@ -190,14 +193,14 @@ def read_packets(source: Source) -> PacketTable:
         first = _read(container, stream, scan)
         if not scan.count:
             raise ScanError(
-                f"cannot index {source}: its video stream holds no packet; "
-                "the file is cut off or only a header",
+                f"cannot index {source}: its video stream has no packet; "
+                "the file is truncated, or only a header",
                 source=str(source),
             )
         if first is None:
             raise ScanError(
-                f"cannot index {source}: none of its first {scan.count} packets gives "
-                f"a frame ({stream.codec_context.name}); the file is damaged or encrypted",
+                f"cannot index {source}: no frame can be decoded from its {scan.count} packets "
+                f"({stream.codec_context.name}); the file is damaged or encrypted",
                 source=str(source),
             )
         columns = np.frombuffer(scan.rows, np.int64).reshape(scan.count, -1).T.copy()
@@ -206,11 +209,11 @@ def read_packets(source: Source) -> PacketTable:
         clock_shift = _clock_shift_of(dts, info)
         if restarts := np.count_nonzero(np.diff(clock_shift % _CLOCK_PERIOD)):
             scan.problems.append(
-                f"the clock of the file starts again ({restarts}x), as in concatenated files: "
-                "times are continued there, and differ from the file's"
+                f"the clock of the file restarts ({restarts}x), as in concatenated files: later "
+                "times are shifted to continue, and differ from the file's"
             )
         if not info.orientation.is_exact:
-            scan.problems.append("display matrix is not a right angle: no turn is applied")
+            scan.problems.append("the rotation is not a multiple of 90 degrees: it is ignored")
         return PacketTable(
             info=info,
             pts=pts,
@@ -235,7 +238,7 @@ def read_packets(source: Source) -> PacketTable:
 def _clock_shift_of(dts: NDArray[np.int64], info: StreamInfo) -> NDArray[np.int64]:
     """Return the ticks to add to each packet's times: see `PacketTable.clock_shift`."""
     if "mov" in info.container.split(","):
-        return np.zeros_like(dts)  # Its edit list keeps presentation times continuous, not dts.
+        return np.zeros_like(dts)  # An edit list keeps pts continuous, but not dts.
     period = _CLOCK_PERIOD if info.container in ("mpegts", "mpeg") else 0
     return clock_shifts(dts, info.time_base, period=period)
 
@@ -244,7 +247,7 @@ def _read(container: InputContainer, stream: VideoStream, scan: _PacketScan) -> 
     """Read every packet into `scan`; return the first frame, if one can be decoded."""
     context = stream.codec_context
     prepare(context)
-    # Of the first frame only its kind is wanted, not its pixels.
+    # The pixels of the first frame are not used.
     context.options = {**context.options, "skip_loop_filter": "all"}
     codec, is_intra_only = context.codec.canonical_name, bool(context.codec.intra_only)
     prefix = nal.length_size(codec, context.extradata)
@@ -295,13 +298,13 @@ def _read(container: InputContainer, stream: VideoStream, scan: _PacketScan) -> 
 
 
 def _add_parameter_sets(sets: Iterable[nal.ParameterSet], scan: _PacketScan) -> None:
-    """Record a packet's parameter sets: they are in force from it on."""
+    """Record a packet's parameter sets, which are in force from this packet on."""
     for is_sequence, unit in sets:
         if unit in scan.sets:
             del scan.sets[unit]
         else:
             scan.set_bytes += len(unit) + _SET_BYTES
-        if scan.set_bytes > _MOST_SET_BYTES:
+        if scan.set_bytes > _MAX_SET_BYTES:
             scan.needs_one_codec = True
             return
         scan.sets[unit] = None
@@ -310,9 +313,9 @@ def _add_parameter_sets(sets: Iterable[nal.ParameterSet], scan: _PacketScan) -> 
     in_force = tuple(scan.sets) if scan.count > 1 else ()
     if scan.count == 1:
         scan.set_bytes = 0
-        scan.sets.clear()  # Every codec receives the first packet in any case.
+        scan.sets.clear()  # Every codec receives the first packet anyway.
     scan.states.setdefault((), 0)
-    if len(scan.states) >= _MOST_STATES:
+    if len(scan.states) >= _MAX_STATES:
         scan.needs_one_codec = True
     else:
         scan.state = scan.states.setdefault(in_force, len(scan.states))
@@ -345,15 +348,16 @@ def _describe_stream(
 
 
 def signature_of(packet: memoryview) -> int:
-    """Return a packet's signature, its length and a CRC of its first bytes, stable after a seek.
+    """Return a packet's signature for seeks: its length, and a CRC of its first bytes.
 
-    Times are not stable: after a seek some containers return others, and some files repeat them.
+    Times cannot identify a packet: some containers return other times after a seek, and some files
+    repeat them.
     """
     return len(packet) << 32 | zlib.crc32(packet[:_SIGNED_BYTES])
 
 
 def length_of(signature: int) -> int:
-    """Return the length in bytes of the packet with a signature."""
+    """Return the length in bytes of a signature's packet."""
     return signature >> 32
 
 
@@ -362,7 +366,7 @@ def orientation_of(frame: VideoFrame) -> Orientation:
     try:
         side_data = cast(Iterable[SideData], frame.side_data)
     except ValueError:
-        # PyAV fails on unknown kinds of side data, as on frames of two views.
+        # PyAV fails on unknown types of side data, such as of stereo frames.
         return Orientation.from_rotation(frame.rotation)
     for data in side_data:
         if data.type is Type.DISPLAYMATRIX:

@@ -19,16 +19,16 @@ _OBU_FRAME_HEADER, _OBU_FRAME = 3, 6
 
 
 class RandomAccess(IntEnum):
-    """How reliable a keyframe is as an entry for decoding. Stored as numbers in indexes."""
+    """Reliability of a keyframe as an entry for decoding. Indexes store the numbers."""
 
     UNVERIFIED = 0
-    """Its bytes do not show it: frames are compared with a decode from a guaranteed entry."""
+    """Unknown: frames are compared with a decode from a guaranteed entry."""
     INTRA = 1
-    """Valid if the decoder outputs an intra keyframe, which it reads in the packet."""
+    """Valid if the decoder outputs an intra keyframe, by the packet's header."""
     SIGNALED = 2
-    """The stream signals it; valid while the decoder finds no fault."""
+    """Signaled by the stream; valid unless the decoder reports damage."""
     GUARANTEED = 3
-    """By the standard nothing after it refers to what is before it."""
+    """By the standard, no later frame refers to an earlier one."""
 
 
 def classify_keyframe(
@@ -40,7 +40,7 @@ def classify_keyframe(
         codec: FFmpeg's name of the codec.
         packet: The payload.
         nal_length_size: See `nal.length_size`.
-        is_intra_only: Whether the codec has no frames that refer to others.
+        is_intra_only: Whether no frame of the codec refers to another.
     """
     if is_intra_only and codec not in _REPEATS_FRAMES:
         return RandomAccess.GUARANTEED
@@ -60,9 +60,9 @@ def _h264_access(packet: memoryview, nal_length_size: int) -> RandomAccess:
 
 
 def _is_exact_recovery_point(payload: bytes) -> bool:
-    """Return whether an SEI signals exact frames from here on, at once.
+    """Return whether an SEI signals exact frames from this packet on.
 
-    Recovery some frames later (periodic intra refresh) does not count: x264 breaks it with short
+    Recovery after some frames (periodic intra refresh) does not count: x264 violates it with short
     periods, and FFmpeg outputs the frames anyway.
     """
     data = iter(payload.replace(b"\x00\x00\x03", b"\x00\x00"))
@@ -77,7 +77,7 @@ def _is_exact_recovery_point(payload: bytes) -> bool:
 
 
 def _sei_number(data: Iterator[int]) -> int | None:
-    """Return the next number, of bytes 255 and a last one; None at the end."""
+    """Return the next number, the sum of bytes up to the first below 255; None at the end."""
     number = 0
     for byte in data:
         number += byte
@@ -101,7 +101,7 @@ def _is_vp8_key(packet: memoryview, _: int) -> bool:
 
 
 def _is_av1_key(packet: memoryview, _: int) -> bool:
-    """Return whether the first frame is a keyframe that is shown."""
+    """Return whether the first frame is a shown keyframe."""
     for kind, payload in _obus(packet):
         if kind in (_OBU_FRAME_HEADER, _OBU_FRAME) and len(payload):
             # show_existing_frame = 0, frame_type = 0 (key), show_frame = 1
@@ -155,12 +155,12 @@ KEYFRAME_RULES: Final[Mapping[str, Callable[[memoryview, int], RandomAccess]]] =
 )
 """Codec -> random access of a keyframe's packet.
 
-Decoding from each keyframe of these codecs gives the frames of a linear decode, whatever the
+Decoding from each keyframe of these codecs yields the frames of a linear decode, whatever the
 container flags: `tests/decode/test_exact.py`. Other codecs are unverified. FFmpeg's decoders of MS
 Video 1, MS RLE, RPZA, SMC, QuickTime Animation, Sorenson Video 1, Flash Screen Video and RoQ flag
-no frame, Cinepak's some, APNG's all. VC-1, VP6, RealVideo 3 and 4, Indeo and the rest have no
-encoder in FFmpeg, so they were not tested."""
+no frame as key, Cinepak's decoder some, APNG's all. VC-1, VP6, RealVideo 3 and 4, Indeo and the
+rest have no encoder in FFmpeg, so they are not tested."""
 
 _REPEATS_FRAMES = frozenset(["fraps", "mscc", "mss2", "srgc"])
-"""Codecs that FFmpeg calls intra-only, whose decoders repeat or update the previous frame:
+"""Codecs that FFmpeg calls intra-only, but whose decoders repeat or update the previous frame:
 libavcodec's `fraps.c`, `mscc.c` and `mss2.c`."""

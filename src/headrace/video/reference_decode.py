@@ -1,4 +1,4 @@
-"""Reference decode: a linear FFmpeg decode, which defines the right frames."""
+"""Reference decode: a linear decode by FFmpeg, which defines the right frames."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from headrace.video.timebase import NO_PTS
 
 ENDS_EARLY = frozenset(["hevc", "vvc", "h261", "vp8"])
 """Codecs whose FFmpeg decoder ends a damaged frame early without a report. The rest of the frame is
-old memory, which changes when frames are held longer, so these codecs are decoded twice."""
+old memory, which changes if frames are held longer, so these codecs are decoded twice."""
 HELD_FRAMES = 24
-"""Frames held in the second decode: more than a decoder itself holds."""
+"""Frames held in the second decode: more than a decoder holds."""
 
 B_IS_UNREFERENCED = frozenset(
     ["mpeg1video", "mpeg2video", "mpeg4", "vc1", "wmv3", "rv30", "rv40", "h263"]
@@ -47,10 +47,10 @@ class ReferenceFrame(NamedTuple):
 
     packet_index: int
     pts: int
-    """Ticks; `NO_PTS` where there is none."""
+    """Presentation time in ticks; `NO_PTS` if unknown."""
     digest: int
     is_unreferenced: bool
-    """Whether it is a B-frame of a codec in which nothing refers to B-frames."""
+    """Whether it is a B-frame of a codec in `B_IS_UNREFERENCED`."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,17 +58,18 @@ class ReferenceResult:
     """Output of a reference decode."""
 
     frames: dict[int, ReferenceFrame]
-    """Packet index -> its first frame, in presentation order."""
+    """Packet index -> its first frame, in output order."""
     reported: set[int]
     """Indices of packets with reported damage."""
     doubled: tuple[int, ...] = ()
-    """Indices of packets that output two frames; the first is assigned to the packet before."""
+    """Indices of packets that output two frames; the first frame is assigned to the packet
+    before."""
 
 
 def reference_frames(
     frames: Iterable[DecodedFrame], codec: str, *, held: int
 ) -> list[ReferenceFrame]:
-    """Return each frame without its pixels, while the last `held` frames are held."""
+    """Return all frames without their pixels, while holding the last `held` frames."""
     held_frames: deque[DecodedFrame] = deque(maxlen=held)
     rows = []
     for shown in frames:
@@ -82,54 +83,54 @@ def reference_frames(
 
 def first_frames(frames: Iterable[ReferenceFrame]) -> dict[int, ReferenceFrame]:
     """Return the first frame of each packet, by packet index."""
-    found: dict[int, ReferenceFrame] = {}
+    by_packet: dict[int, ReferenceFrame] = {}
     for frame in frames:
-        found.setdefault(frame.packet_index, frame)
-    return found
+        by_packet.setdefault(frame.packet_index, frame)
+    return by_packet
 
 
 DecodePass: TypeAlias = Callable[[Collection[int], int], ReferenceResult]
-"""(indices of packets to leave out, number of frames to hold) -> the output of the others."""
+"""(indices of packets to skip, number of frames to hold) -> output of the other packets."""
 
 
 def decode_around_damage(
     decode: DecodePass, codec: str, is_disposable: Callable[[int], bool], *, twice: bool = False
 ) -> ReferenceResult:
-    """Return the output of several passes, without damaged packets that spoil later frames.
+    """Return the output of one or more passes, without damaged packets that spoil later frames.
 
-    With `twice`, or for `ENDS_EARLY`, frames that change when frames are held longer are reported
-    as damaged.
-    Cost: one pass, or two. Damaged H.264 takes one more each time damage appears in disposable
+    With `twice`, or for `ENDS_EARLY`, frames that change if frames are held longer are reported as
+    damaged.
+    Cost: one pass, or two. Damaged H.264 takes another pass each time damage appears in disposable
     frames.
     """
-    found = _without_damage(decode, codec, is_disposable, held=0)
+    result = _without_damage(decode, codec, is_disposable, held=0)
     if twice or codec in ENDS_EARLY:
         again = _without_damage(decode, codec, is_disposable, held=HELD_FRAMES)
-        found.reported.update(
+        result.reported.update(
             packet_index
             for packet_index, frame in again.frames.items()
-            if found.frames.get(packet_index, frame).digest != frame.digest
+            if result.frames.get(packet_index, frame).digest != frame.digest
         )
-    return found
+    return result
 
 
 def _without_damage(
     decode: DecodePass, codec: str, is_disposable: Callable[[int], bool], *, held: int
 ) -> ReferenceResult:
-    found = decode((), held)
+    result = decode((), held)
     skipped: frozenset[int] = frozenset()
-    while spoilt := droppable_damage(codec, found.reported, is_disposable) - skipped:
-        skipped |= spoilt
+    while damaged := droppable_damage(codec, result.reported, is_disposable) - skipped:
+        skipped |= damaged
         again = decode(skipped, held)
-        found.frames.update(again.frames)
-        found.reported.update(again.reported)
-    return found
+        result.frames.update(again.frames)
+        result.reported.update(again.reported)
+    return result
 
 
 def read_reference(source: Source, table: PacketTable, *, twice: bool) -> ReferenceResult:
     """Decode a whole stream by reference: see `decode_around_damage`.
 
-    Frames that are output only without a damaged packet are left out.
+    The result has only frames of the first pass, in its order.
 
     Raises:
         OpenError: it cannot be opened as video.
@@ -142,8 +143,8 @@ def read_reference(source: Source, table: PacketTable, *, twice: bool) -> Refere
         packets.extend(() if packets else result.frames)
         return result
 
-    found = decode_around_damage(decode, table.info.codec, table.is_disposable.item, twice=twice)
-    return replace(found, frames={index: found.frames[index] for index in packets})
+    result = decode_around_damage(decode, table.info.codec, table.is_disposable.item, twice=twice)
+    return replace(result, frames={index: result.frames[index] for index in packets})
 
 
 def _read(
@@ -179,9 +180,9 @@ def _on_one_clock(frame: ReferenceFrame, table: PacketTable) -> ReferenceFrame:
 
 
 def verify_keyframes(
-    source: Source, table: PacketTable, found: ReferenceResult
+    source: Source, table: PacketTable, reference: ReferenceResult
 ) -> NDArray[np.bool_]:
-    """Return which keyframes decode to their own frame from a new decoder: bool [packets].
+    """Return which keyframes a new decoder decodes to their reference frame: bool [packets].
 
     For codecs whose keyframes only the container flags.
     Cost: reads the file, and decodes every keyframe again.
@@ -190,7 +191,7 @@ def verify_keyframes(
         OpenError: it cannot be opened as video.
         ScanError: FFmpeg fails on it.
     """
-    is_true = np.zeros(len(table), np.bool_)
+    is_keyframe = np.zeros(len(table), np.bool_)
     container, stream = open_container(source)
     with container, translate_errors(ScanError, source, "decode"):
         first: VideoPacket | None = None
@@ -202,17 +203,17 @@ def verify_keyframes(
                 copy_side_data(first, PALETTE, packet)
                 codec = FfmpegCodec(new_codec(stream))
                 shown = decode_packets(codec, [(packet_index, packet), (packet_index, None)], set())
-                is_true[packet_index] = any(
-                    number in found.frames and digest_of(frame) == found.frames[number].digest
-                    for number, frame in shown
+                is_keyframe[packet_index] = any(
+                    index in reference.frames and digest_of(frame) == reference.frames[index].digest
+                    for index, frame in shown
                 )
-    return is_true
+    return is_keyframe
 
 
 def _split_doubled(frames: list[ReferenceFrame]) -> tuple[int, ...]:
-    """Assign the first of two frames of a packet to the packet before, if that outputs none.
+    """Assign the first of two frames of a packet to the packet before, if that has no frame.
 
-    Changes `frames`, and returns the affected packets.
+    Changes `frames`; returns the indices of the packets with two frames.
     """
     counts = Counter(frame.packet_index for frame in frames)
     doubled = sorted(
@@ -231,9 +232,9 @@ def _split_doubled(frames: list[ReferenceFrame]) -> tuple[int, ...]:
 def decode_packets(
     codec: FfmpegCodec, packets: Iterable[tuple[int, VideoPacket | None]], reported: set[int]
 ) -> Iterator[DecodedFrame]:
-    """Yield the output of (packet index, packet) pairs, and add packets with damage to `reported`.
+    """Yield the output of (packet index, packet) pairs; add damaged packets to `reported`.
 
-    None as a packet drains the codec.
+    A packet of None drains the codec.
     """
     last = 0
     for packet_index, packet in packets:

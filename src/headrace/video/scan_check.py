@@ -1,4 +1,4 @@
-"""Scan check: whether packets alone define a stream's frames and their order; their GOPs."""
+"""Scan check: whether packets alone define a stream's frames and their order; and its GOPs."""
 
 from fractions import Fraction
 
@@ -43,27 +43,27 @@ def needs_decoding(table: PacketTable) -> bool:
     if not len(keyframes) or keyframes[0] != 0:
         return True
     if (table.random_access[keyframes[1:]] == RandomAccess.UNVERIFIED).any():
-        # Each frame must be known before decoding may start there.
+        # The digest of each frame must be known before decoding can start there.
         return True
     if info.codec == "h264" and table.random_access[0] != RandomAccess.GUARANTEED:
-        # It may start with frames that the decoder withholds as incomplete.
+        # The decoder may drop first frames as incomplete.
         return True
-    # Frames that a decoder must hold back to output them by time.
+    # Number of frames that a decoder must hold back to output them by time.
     depth = int((order - np.arange(len(order))).max())
     if depth > table.reorder_depth:
-        # The decoder holds back fewer: it outputs them in another order, or drops some.
+        # The decoder would output frames in another order, or drop some.
         return True
     if info.codec in _B_BY_TYPE and not _matches_frame_types(table):
         return True
     if info.reorders and depth == 0 and not table.is_keyframe.all():
-        # The codec reorders frames and the times do not: the times are wrong.
+        # The codec reorders frames but the times do not: they are wrong.
         return True
-    # Frames before the first keyframe, decoded after it: the stream was cut at an open GOP.
+    # Frames shown before the first keyframe: the stream was cut at an open GOP.
     return bool((pts < table.pts[0]).any())
 
 
 def _matches_frame_types(table: PacketTable) -> bool:
-    """Return whether times and picture types give the same presentation order.
+    """Return whether times and picture types define the same presentation order.
 
     A B-frame is shown at once, any other frame when the next non-B-frame is decoded.
     """
@@ -71,7 +71,7 @@ def _matches_frame_types(table: PacketTable) -> bool:
     is_b = table.is_disposable[shown]
     position = np.arange(len(shown), dtype=np.float64)
     others = position[~is_b]
-    # Just before the next one, and behind the B-pictures in between.
+    # Just before the next non-B-frame, after the B-frames in between.
     position[~is_b] = np.append(others[1:], len(shown)) - 0.5
     order = np.argsort(table.pts[shown], kind="stable")
     return bool((np.diff(position[order]) > 0).all())
@@ -80,10 +80,9 @@ def _matches_frame_types(table: PacketTable) -> bool:
 def gops_of(
     table: PacketTable, packet_index: NDArray[np.int64], pts: NDArray[np.int64], has_times: bool
 ) -> NDArray[np.int64]:
-    """Return [GOPs, 2]: index of the first frame, and packet of the keyframe, of each GOP.
+    """Return int64 [GOPs, 2]: index of each GOP's first frame, and packet of its keyframe.
 
-    A keyframe that is not presented (an edit list hides it) starts its GOP at the first frame
-    presented after it.
+    If an edit list hides the keyframe, the GOP starts at the first frame presented after it.
     """
     index_of = np.full(len(table), -1, np.int64)
     index_of[packet_index] = np.arange(len(packet_index))
@@ -95,26 +94,26 @@ def gops_of(
     else:
         keyframes, start = keyframes[~hidden], start[~hidden]
     rows = np.stack([start, keyframes], axis=1)[start < len(packet_index)]
-    # Frames up to the first keyframe are decoded from the start, unless it is guaranteed.
+    # The first keyframe replaces the start of the stream only if it is guaranteed.
     is_entry = (rows[:, 0] > 0) | (table.random_access[rows[:, 1]] == RandomAccess.GUARANTEED)
     rows = np.concatenate([np.zeros((1, 2), np.int64), rows[is_entry]])
     is_last_of_start = np.append(np.diff(rows[:, 0]) > 0, True)
     if not (np.diff(rows[:, 0]) >= 0).all():
-        # Keyframes out of presentation order: decode from the start only.
+        # Keyframes are out of presentation order: decode from the start only.
         return rows[:1]
     gops: NDArray[np.int64] = rows[is_last_of_start]
     return gops
 
 
 def invented_pts(info: StreamInfo, num_frames: int) -> NDArray[np.int64]:
-    """Return times at the nominal rate for a stream without times."""
+    """Return times at the nominal rate, or 25 frames/s, for a stream without times."""
     rate = info.nominal_rate or Fraction(25)
     step = 1 / (rate * info.time_base)
     return np.array([round(k * step) for k in range(num_frames)], np.int64)
 
 
 def durations_of(pts: NDArray[np.int64], listed: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the ticks until the next frame; for the last, as listed, or the usual."""
+    """Return the ticks until the next frame; for the last its listed duration, or the median."""
     gaps = np.diff(pts)
     last = listed[-1] if listed[-1] > 0 else (int(np.median(gaps)) if len(gaps) else 0)
     durations: NDArray[np.int64] = np.append(gaps, last).astype(np.int64)

@@ -1,8 +1,8 @@
-"""Sequence header: field coding and reorder depth, as a codec's extradata declares them.
+"""Sequence header: field coding and reorder depth, as declared in a codec's extradata.
 
-Read where PyAV does not give them: see `pyav_version`. What is rare is not read, and unknown:
-scaling matrices, cycles of picture order and HRD parameters of H.264. Sources: ITU-T H.264, 7.3.2.1
-and E.1; ITU-T H.265, 7.3.2.2 and 7.3.3; ISO/IEC 13818-2, 6.2.2.3.
+For PyAV versions that do not expose them: see `pyav_version`. Headers with rare features of H.264
+are not parsed: scaling matrices, cycles of picture order and HRD parameters. Sources: ITU-T H.264,
+7.3.2.1 and E.1; ITU-T H.265, 7.3.2.2 and 7.3.3; ISO/IEC 13818-2, 6.2.2.3.
 """
 
 from collections.abc import Iterator
@@ -12,24 +12,24 @@ from typing import Final, NamedTuple
 from headrace.video import nal
 
 _H264_WITH_CHROMA = frozenset((44, 83, 86, 100, 110, 118, 122, 128, 134, 135, 138, 139, 244))
-"""Profiles whose parameter sets hold the chroma format."""
-_MOST_REORDERED: Final = 16
+"""Profiles whose parameter sets include the chroma format."""
+_MAX_REORDER_DEPTH: Final = 16
 """Largest reorder depth of H.264."""
 _HEADER_BYTES: Final = 1024
-"""First bytes of a header that are read."""
+"""Number of first bytes of a header that are parsed."""
 
 
 class SequenceHeader(NamedTuple):
-    """Declarations of a stream."""
+    """Declarations of a stream's sequence headers."""
 
     is_progressive: bool = False
-    """Whether it declares that no picture is coded in fields."""
+    """Whether no picture is coded in fields."""
     reorder_depth: int | None = None
-    """Frames that a decoder holds back to output them in order; None where none is declared."""
+    """Number of frames that a decoder holds back to output them in order; None if not declared."""
 
 
 class _Bits:
-    """Bits of a payload, from its start."""
+    """Bit reader of a payload."""
 
     def __init__(self, payload: bytes) -> None:
         data = payload[:_HEADER_BYTES].replace(b"\0\0\3", b"\0\0")
@@ -39,11 +39,11 @@ class _Bits:
         """Return the next bits as a number. Raises ValueError past the end."""
         self._left -= count
         if self._left < 0:
-            raise ValueError("the header is cut off")
+            raise ValueError("the header is truncated")
         return self._value >> self._left & ((1 << count) - 1)
 
     def ue(self, count: int = 1) -> int:
-        """Skip Exp-Golomb codes, and return the last of `count`, unsigned."""
+        """Read `count` unsigned Exp-Golomb codes; return the last."""
         number = 0
         for _ in range(count):
             zeros = 0
@@ -58,18 +58,18 @@ def sequence_header(codec: str, extradata: bytes | None) -> SequenceHeader:
     """Return the declarations that all sequence headers share.
 
     Args:
-        codec: FFmpeg's name of the codec; of others than H.264, HEVC and MPEG-2 nothing is read.
+        codec: FFmpeg's name of the codec; only H.264, HEVC and MPEG-2 are parsed.
         extradata: The codec's extradata: avcC, hvcC or with start codes.
     """
     reader = {"h264": _h264, "hevc": _hevc, "mpeg2video": _mpeg2}.get(codec)
     try:
-        found = [reader(_Bits(data)) for data in _payloads(codec, extradata)] if reader else []
+        headers = [reader(_Bits(data)) for data in _payloads(codec, extradata)] if reader else []
     except (ValueError, IndexError):
-        found = []
-    depths = [header.reorder_depth for header in found]
+        headers = []
+    depths = [header.reorder_depth for header in headers]
     known = [depth for depth in depths if depth is not None]
     return SequenceHeader(
-        is_progressive=bool(found) and all(header.is_progressive for header in found),
+        is_progressive=bool(headers) and all(header.is_progressive for header in headers),
         reorder_depth=min(known) if known and len(known) == len(depths) else None,
     )
 
@@ -88,23 +88,23 @@ def _payloads(codec: str, extradata: bytes | None) -> Iterator[bytes]:
 
 
 def _units(codec: str, extradata: bytes) -> Iterator[memoryview]:
-    """Yield the units of extradata, of avcC only the sequence parameter sets."""
+    """Yield the units of extradata; of avcC only the sequence parameter sets."""
     data = memoryview(extradata)
     if not nal.length_size(codec, extradata):
         yield from nal.units(data, 0)
         return
     is_h264 = codec == "h264"
-    at = 5 if is_h264 else 23
+    offset = 5 if is_h264 else 23
     for _ in range(1 if is_h264 else data[22]):
-        at, count = (
-            (at + 1, data[at] & 0x1F)
+        offset, count = (
+            (offset + 1, data[offset] & 0x1F)
             if is_h264
-            else (at + 3, int.from_bytes(data[at + 1 : at + 3], "big"))
+            else (offset + 3, int.from_bytes(data[offset + 1 : offset + 3], "big"))
         )
         for _ in range(count):
-            stop = at + 2 + int.from_bytes(data[at : at + 2], "big")
-            yield data[at + 2 : stop]
-            at = stop
+            stop = offset + 2 + int.from_bytes(data[offset : offset + 2], "big")
+            yield data[offset + 2 : stop]
+            offset = stop
 
 
 def _h264(bits: _Bits) -> SequenceHeader:
@@ -116,10 +116,10 @@ def _h264(bits: _Bits) -> SequenceHeader:
         bits.ue(2)
         bits.u()
         if bits.u():
-            raise ValueError("scaling matrices are not read")
+            raise ValueError("scaling matrices are not parsed")
     bits.ue()
     if (kind := bits.ue()) == 1:
-        raise ValueError("cycles of picture order are not read")
+        raise ValueError("cycles of picture order are not parsed")
     bits.ue(1 if kind == 0 else 0)
     bits.ue()
     bits.u()
@@ -134,7 +134,7 @@ def _h264_reorder_depth(bits: _Bits) -> int | None:
     if bits.u() and bits.u(8) == 255:  # pixel aspect
         bits.u(32)
     bits.u(bits.u())  # overscan
-    if bits.u():  # range and colours
+    if bits.u():  # range and colors
         bits.u(4)
         bits.u(24 * bits.u())
     bits.ue(2 * bits.u())  # chroma location
@@ -147,7 +147,7 @@ def _h264_reorder_depth(bits: _Bits) -> int | None:
     bits.u()
     bits.ue(4)
     depth = bits.ue()
-    return depth if depth <= _MOST_REORDERED else None
+    return depth if depth <= _MAX_REORDER_DEPTH else None
 
 
 def _hevc(bits: _Bits) -> SequenceHeader:

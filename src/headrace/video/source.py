@@ -17,10 +17,10 @@ _CONTENT_SAMPLE_BYTES = 1 << 16
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
 """A URL; a `Path` of a URL has lost a slash."""
 _HOST = re.compile(r"[\w.:\[\]-]+(?=/|$)", re.ASCII)
-_OF_VIDEOS = re.compile(r"v:(0|[1-9]\d{0,3})", re.ASCII)
+_VIDEO_STREAM = re.compile(r"v:(0|[1-9]\d{0,3})", re.ASCII)
 
-_MOST_DIGITS = 4
-NO_AUDIO = "headrace reads no audio; take torchcodec's AudioDecoder or torchaudio for it"
+_MAX_DIGITS = 4
+NO_AUDIO = "headrace reads no audio; use torchcodec's AudioDecoder or torchaudio"
 """Part of errors about audio streams."""
 
 Stream = int | str
@@ -29,23 +29,23 @@ Stream = int | str
 
 @dataclass(frozen=True)
 class FileStat:
-    """Size and time of a file, which identify its version without reading it."""
+    """Size and time of a file, which identify its version without a read."""
 
     size: int
     """Bytes."""
     mtime_ns: int
-    """Modification time, nanoseconds since the epoch."""
+    """Modification time in nanoseconds since the epoch."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One video file and the stream to read."""
+    """A video file and the stream to read."""
 
     path: Path
     """A path or a string; URLs are refused."""
     stream: Stream | None = None
-    """The stream: its number among all streams, audio and data included, as FFmpeg and torchcodec
-    count; or "v:1", the second video stream. None takes the one FFmpeg prefers."""
+    """The stream: its index among all streams, audio and data included, as in FFmpeg and
+    torchcodec; or "v:1", the second video stream. None: the stream that FFmpeg prefers."""
 
     @classmethod
     def of(
@@ -58,9 +58,9 @@ class Source:
                 invalid, or differs from the source's.
         """
         if not isinstance(source, Source | str | os.PathLike):
-            raise ConfigError(f"a video is named by its path, got {type(source).__name__}")
-        found = source if isinstance(source, Source) else cls(Path(source))
-        return found if stream is None else found.with_stream(stream)
+            raise ConfigError(f"a video must be a path, got {type(source).__name__}")
+        source = source if isinstance(source, Source) else cls(Path(source))
+        return source if stream is None else source.with_stream(stream)
 
     def __post_init__(self) -> None:
         refuse_address(self.path)
@@ -73,13 +73,13 @@ class Source:
         Raises:
             ConfigError: `stream` is invalid, or differs from the source's.
         """
-        found = replace(self, stream=stream)
-        if self.stream not in (None, found.stream):
+        source = replace(self, stream=stream)
+        if self.stream not in (None, source.stream):
             raise ConfigError(
-                f"stream {found.stream} was asked for of {self}, whose Source says stream "
+                f"stream {source.stream} of {self} was requested, but its Source has stream "
                 f"{self.stream}; leave out one of the two"
             )
-        return found
+        return source
 
     def __str__(self) -> str:
         return str(self.path)
@@ -101,7 +101,7 @@ class Source:
 
     @property
     def demuxer(self) -> str | None:
-        """The one container format that FFmpeg tries; None: all video formats."""
+        """The only container format that FFmpeg tries; None: all video formats."""
         return None
 
     @property
@@ -114,9 +114,9 @@ class Source:
         return self.path.open("rb")
 
     def for_ffmpeg(self) -> str | BinaryIO:
-        """Return the input for FFmpeg: the path behind `file:`, or a reader of bytes.
+        """Return the input for FFmpeg: the path with the prefix `file:`, or a reader of bytes.
 
-        With this prefix a path like `http:a.mp4` is not opened as an address.
+        With the prefix, a path such as `http:a.mp4` is not opened as a URL.
         """
         return f"file:{self.path.absolute()}"
 
@@ -124,10 +124,10 @@ class Source:
         """Return size and modification time.
 
         Raises:
-            OpenError: missing, unreadable, empty, or not a regular file (a folder, a pipe).
+            OpenError: it is missing, unreadable, empty, or not a regular file.
         """
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except (OSError, ValueError) as error:
             # The path may be a URL with a password.
             shown = masked(str(self))
@@ -135,18 +135,18 @@ class Source:
                 f"cannot open {shown}: {reason_of(error)}; give the path of a video file",
                 source=shown,
             ) from error
-        if not stat.S_ISREG(found.st_mode):
-            kind = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
+        if not stat.S_ISREG(status.st_mode):
+            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
             raise OpenError(
                 f"cannot open {self}: it is {kind}; give the path of a video file",
                 source=str(self),
             )
-        if found.st_size == 0:
+        if status.st_size == 0:
             raise OpenError(
                 f"cannot open {self}: the file is empty (0 bytes); copy or record it again",
                 source=str(self),
             )
-        return FileStat(found.st_size, found.st_mtime_ns)
+        return FileStat(status.st_size, status.st_mtime_ns)
 
     def content_id(self) -> str:
         """Return an id of the content that survives copying and renaming.
@@ -173,14 +173,14 @@ def check_is_list(
     hint: str = "put it in a list, or give headrace.find_videos([it]), which looks into folders "
     "and lists",
 ) -> None:
-    """Do nothing if `videos` is a list of paths, or another iterable of them.
+    """Check that `videos` is a list of paths, or another iterable of them.
 
     Args:
         videos: The argument.
-        hint: Advice for a single path, a clause: `put it in a list`.
+        hint: Advice for a single path, as a clause.
 
     Raises:
-        ConfigError: it is one path, whose letters would be taken for paths, a URL, or not iterable.
+        ConfigError: it is a single path, a URL, or not iterable.
     """
     if isinstance(videos, str | os.PathLike):
         refuse_address(videos)
@@ -191,26 +191,26 @@ def check_is_list(
 
 
 def is_inside(name: str) -> bool:
-    """Return whether a relative path that a file names stays in its folder."""
+    """Return whether a path is relative and stays in its folder; for paths in untrusted files."""
     path = PurePath(name)
     return not path.is_absolute() and ".." not in path.parts and "\0" not in name
 
 
 def refuse_address(path: str | os.PathLike[str], *, is_output: bool = False) -> None:
-    """Do nothing if `path` is a path, and not a URL such as https:// or s3://.
+    """Check that `path` is not a URL such as https:// or s3://.
 
     Args:
         path: The argument.
         is_output: Whether it is written to.
 
     Raises:
-        ConfigError: it is a URL. The message has the host only, and none if a name or password may
-            precede it.
+        ConfigError: it is a URL. The message has at most the host, and nothing that may follow a
+            user name or password.
     """
-    found = _ADDRESS.match(os.fsdecode(path))
-    if found is None or Path(f"{found[1]}:").is_dir():
+    match = _ADDRESS.match(os.fsdecode(path))
+    if match is None or Path(f"{match[1]}:").is_dir():
         return
-    scheme, rest = found[1].lower(), found[2]
+    scheme, rest = match[1].lower(), match[2]
     if scheme == "file" and not is_output:
         raise ConfigError(
             "file:// is an address, and addresses are not read here; give the path behind it"
@@ -230,16 +230,16 @@ def refuse_address(path: str | os.PathLike[str], *, is_output: bool = False) -> 
 
 
 def _stream(stream: Stream | None) -> Stream | None:
-    """Return the stream as a value; commands and tables pass numbers as text."""
+    """Return a checked stream; the number may be text, as from commands and tables."""
     if isinstance(stream, str | bool):
         text = str(stream)
-        if _OF_VIDEOS.fullmatch(text):
+        if _VIDEO_STREAM.fullmatch(text):
             return text
-        if not (text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS):
+        if not (text.isdecimal() and text.isascii() and len(text) <= _MAX_DIGITS):
             audio = f"; {NO_AUDIO}" if text.startswith("a:") else ""
             raise ConfigError(
-                "stream must be the number of a stream among all of its file, such as 1, or "
-                f'"v:1", the second of its video streams, got {stream!r}{audio}'
+                "stream must be the index of a stream in the file, such as 1, or "
+                f'"v:1" for the second video stream, got {stream!r}{audio}'
             )
         return int(stream)
     check_integers(0, stream=stream)
@@ -252,10 +252,10 @@ AGAIN: Final = "copy it again, or delete it and give the same headrace proxy com
 
 @dataclass(frozen=True)
 class ProxySource(Source):
-    """A video by its own path, whose pixels come from a proxy.
+    """A video whose pixels are read from a proxy.
 
-    Name, frames, times and GOPs are the original's, so labels, samples and states are the same. The
-    original may be missing: `Proxies.of` has checked it.
+    Path, frames, times and GOPs are the original's, so labels, samples and states are the same. The
+    original may be missing: `Proxies.of` checks it.
     """
 
     proxy: Path = field(kw_only=True)
@@ -263,7 +263,7 @@ class ProxySource(Source):
     entry: Path = field(kw_only=True)
     """Its index entry: see `decode.proxy_index`."""
     proxy_bytes: int = field(kw_only=True)
-    """Size of the MP4 when it was made."""
+    """Bytes of the proxy when it was made."""
     known: FileStat = field(kw_only=True)
     """Size and time of the original when the proxy was made."""
 
@@ -274,7 +274,7 @@ class ProxySource(Source):
 
     @property
     def stream_in_file(self) -> int | None:
-        """Number of the stream in the proxy, which has one."""
+        """None: the proxy has one stream."""
         return None
 
     def open_bytes(self) -> BinaryIO:
@@ -282,7 +282,7 @@ class ProxySource(Source):
         return self.proxy.open("rb")
 
     def for_ffmpeg(self) -> str:
-        """Return the input for FFmpeg: the path of the proxy behind `file:`."""
+        """Return the input for FFmpeg: the path of the proxy with the prefix `file:`."""
         return f"file:{self.proxy.absolute()}"
 
     def fingerprint(self) -> FileStat:

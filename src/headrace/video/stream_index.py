@@ -1,4 +1,4 @@
-"""StreamIndex: the frames of a stream, their times, and the entries they are decoded from."""
+"""StreamIndex: the frames of a stream, their times, and the GOPs they are decoded from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -23,16 +23,16 @@ from headrace.video.timebase import NO_PTS, float_seconds
 CountBy = Literal["packets", "decode"]
 
 _LOSSY = frozenset(["mpegts", "mpeg", "flv", "asf"])
-"""Transmission containers, in which packets may be missing."""
+"""Streaming containers, in which packets may be missing."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StreamIndex:
-    """Every presented frame of one stream, without pixels.
+    """Every presented frame of a stream, without pixels.
 
-    `index` is a frame's 0-based position in presentation order; a GOP runs from a keyframe up to
-    the next one, in presentation order, so a frame is always decodable from its own GOP's keyframe.
-    Ranges are half-open.
+    `index` is a frame's 0-based position in presentation order. A GOP runs from a keyframe up to
+    the next one, in presentation order, so each frame is decodable from its GOP's keyframe. Ranges
+    are half-open.
     """
 
     source: Source
@@ -42,41 +42,42 @@ class StreamIndex:
     pts: NDArray[np.int64]
     """int64 [frames], ascending: presentation time in ticks of `info.time_base`."""
     duration: NDArray[np.int64]
-    """int64 [frames]: ticks until the next frame; for the last, as the container has it."""
+    """int64 [frames]: ticks until the next frame; for the last frame, the container's duration."""
     packet_index: NDArray[np.int64]
-    """int64 [frames]: the frame's packet, in decoding order."""
+    """int64 [frames]: index of the frame's packet, in decoding order."""
     is_disposable: NDArray[np.bool_]
-    """bool [frames]: no other frame refers to this one."""
+    """bool [frames]: whether no other frame refers to this one."""
     gop_start: NDArray[np.int64]
     """int64 [GOPs], ascending, first 0: index of the first frame of each GOP."""
     gop_packet: NDArray[np.int64]
-    """int64 [GOPs], ascending: index of the packet each GOP is decoded from."""
+    """int64 [GOPs], ascending: index of the packet that each GOP is decoded from."""
     gop_pts: NDArray[np.int64]
     """int64 [GOPs]: pts of that packet."""
     gop_dts: NDArray[np.int64]
     """int64 [GOPs]: dts of that packet."""
     gop_position: NDArray[np.int64]
-    """int64 [GOPs]: byte of the file where that packet starts; -1 where the container has none."""
+    """int64 [GOPs]: byte of the file where that packet starts; -1 if the container has none."""
     gop_random_access: NDArray[np.uint8]
     """uint8 [GOPs]: `RandomAccess` of that packet."""
     signature: NDArray[np.int64]
-    """int64 [packets]: identifies each packet after a seek: `signature_of`."""
+    """int64 [packets]: identifies each packet after a seek: see `signature_of`."""
     parameter_sets: NDArray[np.uint8]
-    """uint8: parameter sets that came into force after the first packet, concatenated."""
+    """uint8: parameter sets that come into force after the first packet, concatenated."""
     gop_parameter_sets: NDArray[np.int64]
-    """int64 [GOPs, 2]: [first, stop) of the bytes of `parameter_sets` in force where each GOP
-    starts."""
+    """int64 [GOPs, 2]: byte range [first, stop) of `parameter_sets` in force at the start of each
+    GOP."""
     doubled: NDArray[np.int64]
-    """int64: indices of packets that output two frames in a decode from the start; the first of the
-    two is assigned to the packet before."""
+    """int64: indices of packets that output two frames in a decode from the start; the first frame
+    is assigned to the packet before."""
     needs_one_codec: bool
-    """Whether a packet holds data that later ones need, so that no codec can be opened for them."""
+    """Whether a packet has data that later packets need, so that no codec can be opened for
+    them."""
     packets: int
-    """Packets in the stream; more than frames when some are hidden, cut or damaged."""
+    """Number of packets; above the number of frames if some are hidden, cut or damaged."""
     counted_by: CountBy
-    """`packets`: each shown packet is a frame; `decode`: frames were counted by decoding."""
+    """`packets`: each shown packet is a frame. `decode`: frames were counted by decoding."""
     is_seekable: bool
-    """Whether decoding can start anywhere but at the stream's start."""
+    """Whether decoding can start elsewhere than at the stream's start."""
     problems: tuple[str, ...] = ()
     """Description of each fault of the file."""
     frame_status: FrameStatus = field(default_factory=lambda: FrameStatus(0))
@@ -88,14 +89,14 @@ class StreamIndex:
     def scan(cls, source: "Source | str", *, count_by: CountBy | None = None) -> "StreamIndex":
         """Read every packet of `source` once and return its index.
 
-        By default frames are counted by packets, and by decoding where packets do not define them
-        (fields, missing or duplicate times, a start that is not a clean keyframe); `counted_by` has
-        the method. With `count_by="decode"` every later read is compared with this decode.
-        Cost: reads the file; decodes one frame, or every frame when counting by decoding.
+        By default frames are counted by packets, or by decoding if packets do not define them
+        (fields, missing or duplicate times, a start that is not a clean keyframe): see
+        `counted_by`. With `count_by="decode"` every later read is compared with this decode.
+        Cost: reads the file; decodes one frame, or every frame if it counts by decoding.
 
         Raises:
             OpenError: it cannot be opened as video.
-            ScanError: no frame can be found in it.
+            ScanError: it has no frame.
         """
         source = Source.of(source)
         fingerprint = source.fingerprint()
@@ -132,12 +133,12 @@ class StreamIndex:
 
     @property
     def original_size(self) -> tuple[int, int]:
-        """(height, width) of upright frames of the video, also of a proxy's original."""
+        """(height, width) of upright frames of the video; for a proxy, of its original."""
         return self.info.upright_size
 
     @property
     def decoded_gop_lengths(self) -> NDArray[np.int64]:
-        """int64: presented frames of each decoded GOP, for a proxy the proxy's GOPs."""
+        """int64: presented frames of each decoded GOP; for a proxy, of the proxy's GOPs."""
         return self.gop_lengths
 
     def gop_of(self, index: int) -> int:
@@ -156,7 +157,7 @@ class StreamIndex:
 
     @cached_property
     def is_keyframe(self) -> NDArray[np.bool_]:
-        """bool [frames]: decoding can start here; a GOP whose keyframe is hidden has none."""
+        """bool [frames]: whether decoding can start here; a hidden keyframe has no True."""
         is_keyframe = np.zeros(len(self), np.bool_)
         is_keyframe[self.gop_start] = self.packet_index[self.gop_start] == self.gop_packet
         return is_keyframe
@@ -169,14 +170,14 @@ class StreamIndex:
     def parameter_sets_before_packet(self, packet_index: int) -> bytes | None:
         """Return the parameter sets in force before a packet.
 
-        None where no GOP starts at it, or no codec can be opened there.
+        Returns None if no GOP starts at it, or no codec can be opened there.
         """
         gop = self.gop_of_packet(packet_index)
         is_known = not self.needs_one_codec and gop >= 0 and self.gop_packet[gop] == packet_index
         return self.parameter_sets_before(gop) if is_known else None
 
     def frame_index_of(self, packet_index: int) -> int:
-        """Return the index of a packet's frame; -1 for none, or past the index."""
+        """Return the index of a packet's frame; -1 if the packet has none or is out of range."""
         return self.frame_of_packet.item(packet_index) if 0 <= packet_index < self.packets else -1
 
     def gop_of_packet(self, packet_index: int) -> int:
@@ -184,9 +185,9 @@ class StreamIndex:
         return int(np.searchsorted(self.gop_packet, packet_index, "right")) - 1
 
     def index_at(self, pts: int) -> int:
-        """Return the index of the frame shown at `pts` ticks: the last that starts at or before.
+        """Return the index of the frame shown at `pts` ticks: the last that starts at or before it.
 
-        0 before the first frame.
+        Returns 0 before the first frame.
         """
         return max(0, int(np.searchsorted(self.pts, pts, "right")) - 1)
 
@@ -200,7 +201,10 @@ class StreamIndex:
 
     @cached_property
     def frame_rate(self) -> Fraction:
-        """Average frames per second, by the frames' own times; 0 when there is but one instant."""
+        """Average frames per second, by the frames' times.
+
+        Without a duration, the nominal rate, or 0.
+        """
         span = int(self.pts[-1] - self.pts[0]) + int(self.duration[-1])
         if span <= 0:
             return self.info.nominal_rate or Fraction(0)
@@ -214,28 +218,28 @@ class StreamIndex:
 
     @cached_property
     def is_vfr(self) -> bool:
-        """Whether frames are unevenly spaced, by more than rounding to ticks explains."""
+        """Whether frames are unevenly spaced, beyond rounding to ticks."""
         gaps = np.diff(self.pts)
         return bool(len(gaps) and gaps.max() - gaps.min() > max(2, gaps.min() // 20))
 
     @cached_property
     def has_open_gops(self) -> bool:
-        """Whether some GOP holds frames that are decoded after the next GOP's keyframe."""
+        """Whether a GOP has frames that are decoded after the next GOP's keyframe."""
         gop = np.repeat(np.arange(self.num_gops), self.gop_lengths)
         following = np.append(self.gop_packet[1:], self.packets)
         return bool((self.packet_index > following[gop]).any())
 
     @cached_property
     def has_late_frames(self) -> bool:
-        """Whether some frame is decoded before another, and shown after it."""
+        """Whether a frame is decoded before another one and shown after it."""
         return bool((np.diff(self.packet_index) < 0).any())
 
     @cached_property
     def can_skip(self) -> bool:
-        """Whether leaving out unrequested disposable frames gives the same result.
+        """Whether the result stays the same if unrequested disposable frames are skipped.
 
-        True for clean streams of closed GOPs; not for those that start at an open GOP, nor where
-        packets may be missing unnoticed: a transport stream whose times have gaps.
+        True for clean streams of closed GOPs, unless packets may be missing without notice, as in a
+        transport stream with gaps in its times.
         """
         may_lack = self.is_vfr and self.info.container in _LOSSY
         is_clean = not self.has_open_gops and not self.problems and not may_lack
@@ -243,40 +247,40 @@ class StreamIndex:
 
     @cached_property
     def frame_of_packet(self) -> NDArray[np.int64]:
-        """int64 [packets]: index of each packet's frame, -1 for none."""
+        """int64 [packets]: index of each packet's frame; -1 for a packet without a frame."""
         table = np.full(self.packets, -1, np.int64)
         table[self.packet_index] = np.arange(len(self))
         return table
 
     @cached_property
     def is_unique(self) -> NDArray[np.bool_]:
-        """bool [packets]: no other packet has the same signature."""
+        """bool [packets]: whether no other packet has the same signature."""
         _, position, count = np.unique(self.signature, return_inverse=True, return_counts=True)
         unique: NDArray[np.bool_] = count[position] == 1
         return unique
 
     def check_unchanged(self, wanted: int) -> None:
-        """Do nothing if the file is still the scanned one; queries the file system.
+        """Check that the file is unchanged since the scan; queries the file system.
 
         Args:
-            wanted: The frame that is about to be read.
+            wanted: Index of the frame to read next.
 
         Raises:
-            OpenError: it has changed since, or is gone. Its pts is that of the frame.
+            OpenError: it has changed, or is missing; the error has the frame's pts.
         """
         try:
-            found = self.source.fingerprint()
-            if found == self.fingerprint:
+            fingerprint = self.source.fingerprint()
+            if fingerprint == self.fingerprint:
                 return
             raise OpenError(
                 f"{self.source} has changed since it was indexed: it had {self.fingerprint.size} "
-                f"bytes, now {found.size}, or was written again; open it anew",
+                f"bytes, now {fingerprint.size}, or another modification time; open it again",
                 source=str(self.source),
             )
         except OpenError as error:
-            what = f"frame {wanted} was requested (at {self.seconds(wanted):.3f} s)"
+            request = f"frame {wanted} was requested (at {self.seconds(wanted):.3f} s)"
             pts = int(self.pts[wanted])
-            raise OpenError(f"{error}; {what}", source=error.source, pts=pts) from error
+            raise OpenError(f"{error}; {request}", source=error.source, pts=pts) from error
 
     def check(self, index: int) -> int:
         """Return `index` if the frame exists.
@@ -293,12 +297,14 @@ class StreamIndex:
 
 
 def undamaged(index: StreamIndex, result: ReferenceResult, first: int, stop: int) -> dict[int, int]:
-    """Return the intact frames in [first, stop) with their digests."""
-    bad = sorted(result.reported)
+    """Return frame index -> digest of the undamaged frames in [first, stop)."""
+    reported = sorted(result.reported)
     good: dict[int, int] = {}
     for packet_index, frame in result.frames.items():
         frame_index = index.frame_index_of(packet_index)
-        if first <= frame_index < stop and not _may_show_damage(index, frame_index, bad, result):
+        if first <= frame_index < stop and not _may_show_damage(
+            index, frame_index, reported, result
+        ):
             good[frame_index] = frame.digest
     return good
 
@@ -308,9 +314,9 @@ def _may_show_damage(
 ) -> bool:
     """Return whether reported damage may show in a frame.
 
-    A damaged reference frame affects every later frame of its GOP, and those of the next GOP that
-    refer to it; one shown before its GOP's keyframe affects only frames there; a disposable frame
-    affects itself alone.
+    A damaged reference frame affects every later frame of its GOP, and frames of the next GOP that
+    refer to it. If it is shown before its GOP's keyframe, it affects only other frames shown there.
+    A disposable frame affects only itself.
     """
     if not reported:
         return False
@@ -388,4 +394,4 @@ def _missing_frames(table: PacketTable, num_frames: int, count_by: CountBy) -> t
     expected = int(table.is_shown.sum())
     if count_by == "packets" or num_frames >= expected:
         return ()
-    return (f"{expected - num_frames} of {expected} packets give no frame",)
+    return (f"{expected - num_frames} of {expected} packets output no frame",)

@@ -1,4 +1,4 @@
-"""Video table: the rows of a text file of videos, with their line numbers."""
+"""Video table: rows of a text file of videos, with line numbers."""
 
 import csv
 import io
@@ -16,60 +16,61 @@ from headrace.errors import ConfigError, reason_of
 from headrace.video.source import refuse_address
 
 PATH_COLUMNS: Final = ("path", "video", "file", "filename")
-"""Accepted names of the column of paths."""
-_KNOWN: Final = frozenset(
+"""Names of the column of paths."""
+_KNOWN_COLUMNS: Final = frozenset(
     [*PATH_COLUMNS, "label", "class", "start_seconds", "end_seconds", "stream", "weight", "group"]
 )
-_UNNAMED: Final = ("path", "label", "start_seconds", "end_seconds")
+_DEFAULT_COLUMNS: Final = ("path", "label", "start_seconds", "end_seconds")
+"""Columns of a file without a header."""
 
 
-def column_name(head: str) -> str:
+def column_name(header: str) -> str:
     """Return the name of a column, in lower case if it is a known one."""
-    small = head.strip().lower()
-    return small if small in _KNOWN else head.strip()
+    name = header.strip().lower()
+    return name if name in _KNOWN_COLUMNS else header.strip()
 
 
-def named_columns(heads: Iterable[str], where: str) -> list[str]:
+def named_columns(headers: Iterable[str], where: str) -> list[str]:
     """Return the column names of a file.
 
     Raises:
-        ConfigError: two are the same.
+        ConfigError: two columns have the same name.
     """
-    names = [column_name(head) for head in heads]
+    names = [column_name(header) for header in headers]
     (name, count), *_ = [*Counter(names).most_common(1), ("", 0)]
     if count > 1:
-        raise ConfigError(f"{where} has two columns {name!r}; give each a name of its own")
+        raise ConfigError(f"{where} has two columns {name!r}; rename one of them")
     return names
 
 
-def path_column(heads: Iterable[str], where: str) -> str:
+def path_column(headers: Iterable[str], where: str) -> str:
     """Return the name of the column of paths.
 
     Raises:
-        ConfigError: none of the columns, or more than one, holds paths.
+        ConfigError: there is no column of paths, or more than one.
     """
-    names = list(heads)
-    rows = [name for name in names if name in PATH_COLUMNS]
-    if len(rows) != 1:
-        is_one = len(names) == 1 and any(mark in names[0] for mark in ";\t|")
-        hint = "; separate its values by commas" if is_one else ""
+    names = list(headers)
+    matches = [name for name in names if name in PATH_COLUMNS]
+    if len(matches) != 1:
+        has_other_delimiter = len(names) == 1 and any(mark in names[0] for mark in ";\t|")
+        hint = "; separate its values by commas" if has_other_delimiter else ""
         raise ConfigError(
             f"{where} must have one column of paths, called {', '.join(PATH_COLUMNS[:-1])} or "
             f"{PATH_COLUMNS[-1]}; it has {', '.join(names)[:100] or 'no column'}{hint}"
         )
-    return rows[0]
+    return matches[0]
 
 
 def path_of(value: object, where: str) -> str:
     """Return the path of a row.
 
     Raises:
-        ConfigError: it is no path; `where` names the row.
+        ConfigError: it is not a path; `where` is the row in the message.
     """
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     if not isinstance(value, str) or not value.strip() or "\0" in value:
-        raise ConfigError(f"{where} names no video, but {value!r}; give its path")
+        raise ConfigError(f"{where} must have the path of a video, got {value!r}")
     try:
         refuse_address(value.strip())
     except ConfigError as error:
@@ -94,15 +95,15 @@ def is_video_name(text: str) -> bool:
 def separated_rows(
     path: Path, text: str, *, delimiter: str
 ) -> tuple[list[str], list[tuple[int, dict[str, str | None]]]]:
-    """Return the column names, and per row its line number, from 1, and its values.
+    """Return the column names, and (line number, values) of each row, with lines from 1.
 
-    A missing value is None. The first line holds column names, or is a row if its first value is a
+    A missing value is None. The first line has column names, or is a row if its first value is a
     video path.
 
     Args:
         path: The file, for messages.
-        text: Its content.
-        delimiter: Between values.
+        text: Content of the file.
+        delimiter: Delimiter of values.
 
     Raises:
         ConfigError: a quote is not closed, a row has too many values, or two columns have one name.
@@ -111,19 +112,19 @@ def separated_rows(
     line, first = next(records, (0, []))
     rows: list[tuple[int, dict[str, str | None]]] = []
     if first and is_video_name(first[0].strip()):
-        more = (f"column {k}" for k in range(len(_UNNAMED), len(first)))
-        heads = [*_UNNAMED[: len(first)], *more]
-        rows.append((line, dict(zip_longest(heads, first))))
+        more = (f"column {k}" for k in range(len(_DEFAULT_COLUMNS), len(first)))
+        headers = [*_DEFAULT_COLUMNS[: len(first)], *more]
+        rows.append((line, dict(zip_longest(headers, first))))
     else:
-        heads = named_columns(first, str(path))
-    for line, cells in records:
-        if len(cells) > len(heads):
+        headers = named_columns(first, str(path))
+    for line, values in records:
+        if len(values) > len(headers):
             raise ConfigError(
-                f"line {line} of {path} has more values than the first line has columns; write "
-                'one with a comma in quotes, as in "cats, dogs"'
+                f"line {line} of {path} has more values than the first line has columns; quote a "
+                'value with a comma, as in "cats, dogs"'
             )
-        rows.append((line, dict(zip_longest(heads, cells))))
-    return heads, rows
+        rows.append((line, dict(zip_longest(headers, values))))
+    return headers, rows
 
 
 def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -134,13 +135,13 @@ def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[
     while True:
         line = reader.line_num + 1
         try:
-            cells = next(reader, None)
+            values = next(reader, None)
         except csv.Error as error:
-            raise ConfigError(f"line {line} of {path} is no CSV: {error}") from error
-        if cells is None:
+            raise ConfigError(f"line {line} of {path} is not CSV: {error}") from error
+        if values is None:
             return
-        if any(cell.strip() for cell in cells):
-            yield line, cells
+        if any(value.strip() for value in values):
+            yield line, values
 
 
 Row = dict[str, Any]
@@ -168,28 +169,28 @@ def read_table(path: Path, what: str) -> VideoTable:
     """Return the rows of a file, by its suffix: .jsonl, .tsv, .txt, any other as CSV.
 
     A CSV or .tsv whose first value is a video path has no header: its columns are path, label,
-    start_seconds, end_seconds and "column 4", "column 5". A .txt, and a CSV with a first line in
-    that form, has lines "path label", with an optional label; a path may hold spaces if it ends in
-    a video suffix. A .txt whose first line is a CSV header is a CSV. Empty lines are skipped, known
-    column names may be in capitals, and a byte order mark is accepted.
+    start_seconds, end_seconds, "column 4", "column 5" and so on. A .txt, or a CSV with a first line
+    of that form, has lines "path label", with an optional label; a path may contain spaces if it
+    ends in a video suffix. A .txt whose first line is a CSV header is a CSV. Empty lines are
+    skipped, known column names may be in capitals, and a byte order mark is accepted.
 
     Args:
-        path: A text in UTF-8 of at most 256 MiB. Reads all of it.
+        path: A UTF-8 text file of at most 256 MiB; it is read completely.
         what: Kind of file in messages, such as "manifest".
 
     Raises:
-        ConfigError: the file cannot be read, or a line has another form than the others.
+        ConfigError: the file cannot be read, or a line has the wrong form.
     """
     text, kind = _text(path, what), path.suffix.lower()
     if kind == ".jsonl" or _is_labelled_rows(text, kind):
         rows = list(_json_lines(path, text) if kind == ".jsonl" else _labelled_rows(text))
-        heads = list(dict.fromkeys(head for _, row in rows for head in row))
+        headers = list(dict.fromkeys(header for _, row in rows for header in row))
     else:
         delimiter = "\t" if kind == ".tsv" else ","
-        heads, rows = separated_rows(path, text, delimiter=delimiter)
+        headers, rows = separated_rows(path, text, delimiter=delimiter)
     return VideoTable(
         name=str(path),
-        heads=tuple(heads),
+        heads=tuple(headers),
         rows=[row for _, row in rows],
         lines=tuple(line for line, _ in rows),
     )
@@ -206,31 +207,31 @@ def _text(path: Path, what: str) -> str:
         reason = reason_of(error)
         raise ConfigError(f"cannot read the {what} {path}: {reason}; give a file") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"the {what} {path} is no text in UTF-8; write it as such") from error
+        raise ConfigError(f"the {what} {path} is not UTF-8 text; save it as UTF-8") from error
     if "\0" in text:
-        raise ConfigError(f"the {what} {path} holds a character 0; is it a text?")
+        raise ConfigError(f"the {what} {path} contains a null character; is it a text file?")
     return text
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    # By line ends only: str.splitlines also splits at characters that JSON may hold.
+    # Not str.splitlines, which also splits at characters that JSON may contain.
     for number, line in enumerate(re.split(r"\r\n|\n|\r", text), 1):
         if line.strip():
             yield number, line.strip()
 
 
 def _is_labelled_rows(text: str, kind: str) -> bool:
-    """Return whether lines are "path label", by the first of them."""
+    """Return whether lines are "path label", by the first line."""
     first = next(_lines(text), (0, ""))[1]
-    cells = [cell.strip().strip('"') for cell in first.split(",")]
+    values = [value.strip().strip('"') for value in first.split(",")]
     if kind == ".tsv":
         return False
-    if is_video_name(cells[0]):
-        return kind == ".txt" and (len(cells) == 1 or is_video_name(first))
+    if is_video_name(values[0]):
+        return kind == ".txt" and (len(values) == 1 or is_video_name(first))
     if _end_of_path(first):
         return True
-    names_columns = len(cells) > 1 and any(column_name(cell) in PATH_COLUMNS for cell in cells)
-    return kind == ".txt" and not names_columns
+    is_header = len(values) > 1 and any(column_name(value) in PATH_COLUMNS for value in values)
+    return kind == ".txt" and not is_header
 
 
 def _labelled_rows(text: str) -> Iterator[tuple[int, Row]]:
@@ -241,7 +242,7 @@ def _labelled_rows(text: str) -> Iterator[tuple[int, Row]]:
 
 
 def _end_of_path(line: str) -> int:
-    """Return where the path of a line "path label" ends; 0 if there is none."""
+    """Return the end of the path in a line "path label"; 0 if there is no path."""
     ends = (match.start() for match in re.finditer(r"\s+", line))
     return next((end for end in ends if is_video_name(line[:end])), 0)
 
@@ -251,12 +252,12 @@ def _json_lines(path: Path, text: str) -> Iterator[tuple[int, Row]]:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise ConfigError(f"line {number} of {path} is no JSON: {line[:60]!r}") from error
+            raise ConfigError(f"line {number} of {path} is not JSON: {line[:60]!r}") from error
         if isinstance(row, str):
             row = {"path": row}
         if not isinstance(row, dict):
             raise ConfigError(
-                f"line {number} of {path} is no JSON object, such as "
+                f"line {number} of {path} is not a JSON object, such as "
                 f'{{"path": "a.mp4", "label": "cats"}}: {line[:60]!r}'
             )
-        yield number, {column_name(head): row[head] for head in row}
+        yield number, {column_name(header): row[header] for header in row}

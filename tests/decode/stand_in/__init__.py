@@ -1,7 +1,7 @@
-"""A stand-in for NVIDIA's driver, so that FFmpeg's NVDEC code runs where there is no GPU.
+"""Stand-in for NVIDIA's driver, so that FFmpeg's NVDEC code runs without a GPU.
 
-It shows what FFmpeg and headrace do with the frames of a GPU: their order, times, colours and
-sizes, seeking, and bringing them down. What a chip makes of a stream it does not show.
+It tests how FFmpeg and headrace handle frames of a GPU: order, times, colors, sizes, seeks, and
+copies to the CPU. It does not test the decoding of a chip.
 """
 
 import ctypes
@@ -39,7 +39,7 @@ def build(folder: Path) -> None:
     """Compile the stand-in into `folder`, under the names by which FFmpeg loads the driver."""
     written = set(re.findall(r"^int (cu\w+)\(", _CODE.read_text(), re.MULTILINE))
     names = sorted(_names_that_ffmpeg_looks_up() - written)
-    # FFmpeg wants them all to be there: those that it does not call say "not supported".
+    # FFmpeg needs all of them; functions that it does not call return "not supported".
     stubs = "".join(f"int {name}(void) {{ return 801; }}\n" for name in names)
     (folder / "unused.h").write_text(stubs)
     driver = folder / "libcuda.so.1"
@@ -50,7 +50,7 @@ def build(folder: Path) -> None:
 
 @contextmanager
 def context(gpu: int) -> Iterator[None]:
-    """Make the context of a GPU the one of this thread, in place of torch's."""
+    """Make a GPU's context current in this thread, in place of torch's."""
     _driver().cuCtxPushCurrent_v2(ctypes.c_void_p(1 + gpu))
     try:
         yield
@@ -59,13 +59,13 @@ def context(gpu: int) -> Iterator[None]:
 
 
 def learn(index: StreamIndex, pictures: Path) -> None:
-    """Write what the CPU decodes where the stand-in looks for it."""
+    """Write the CPU's frames for the stand-in."""
     pictures.mkdir(exist_ok=True)
     names = _names(index)
     container, stream = open_container(index.source)
     with container:
         codec = new_codec(stream)
-        # As a GPU holds it: what is cropped is cut off when frames come down.
+        # Uncropped, as on a GPU; frames are cropped when they are copied.
         codec.flags2 |= Flags2.ignore_crop
         for number, packet in enumerate(packets_of(container, stream, "clip")):
             if packet is not None:
@@ -76,8 +76,8 @@ def learn(index: StreamIndex, pictures: Path) -> None:
 
 
 def _names(index: StreamIndex) -> list[list[int]]:
-    """Return, for each packet, the names of the pictures that FFmpeg asks for with it."""
-    found = []
+    """Return the names of the pictures that FFmpeg requests with each packet."""
+    names = []
     asked = (ctypes.c_uint64 * 64)()
     container, stream = open_container(index.source)
     _driver().stand_in_record(1)
@@ -86,9 +86,9 @@ def _names(index: StreamIndex) -> list[list[int]]:
         codec = codecs.acquire_codec(stream, None).context
         for packet in packets_of(container, stream, "clip"):
             codec.decode(packet)
-            found.append(list(asked[: _driver().stand_in_asked(asked)]))
+            names.append(list(asked[: _driver().stand_in_asked(asked)]))
     _driver().stand_in_record(0)
-    return found
+    return names
 
 
 def _driver() -> ctypes.CDLL:
@@ -110,5 +110,5 @@ def _write(frame: VideoFrame, path: Path) -> None:
     content = np.array([stored.width, stored.height], np.int32).tobytes()
     for plane, width in zip(stored.planes, widths, strict=True):
         content += rows_of(plane, width * sample_bytes).tobytes()
-    assert not path.exists() or path.read_bytes() == content, "two pictures of the same bytes"
+    assert not path.exists() or path.read_bytes() == content, "two pictures with equal bytes"
     path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""What a GPU may do wrong, as clips and limits of the stand-in, and how each ends."""
+"""Faults of a GPU, as clips and limits of the stand-in, and their outcomes."""
 
 import os
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ FIRST, NEXT = range(4), range(4, 8)
 
 
 def failures(work: Path) -> dict[str, list[str]]:
-    """Return how jobs end: "equal", which here means that all frames came, or the error."""
+    """Return the outcomes of jobs: "equal" if all frames are delivered, or the error."""
     (work / "failures").mkdir()
     what = unknown, damaged, cropped, resized, wrong, broken, exhausted, reused, in_the_way
     return {each.__name__: list(each(work / "failures", work / "pictures")) for each in what}
@@ -32,14 +32,14 @@ def unknown(work: Path, _: Path) -> Iterator[str]:
 
 
 def damaged(work: Path, _: Path) -> Iterator[str]:
-    """A stream that nothing decodes in the beginning."""
+    """A stream whose start is damaged."""
     path = write_clip(work / "whole", SynthClip(size=(80, 96)))
     bad = damage_packets(path, work / "damaged.mp4", ordinals=range(24))
     yield from _jobs(StreamIndex.scan(bad))
 
 
 def cropped(work: Path, pictures: Path) -> Iterator[str]:
-    """Pictures that are cropped on the left, which FFmpeg forgets."""
+    """Pictures cropped on the left, which FFmpeg ignores."""
     path = write_clip(work / "wide", SynthClip(size=(64, 192), container="h264"))
     cut = work / "cropped.ts"
     with av.open(path) as source, av.open(cut, "w") as to:
@@ -53,7 +53,7 @@ def cropped(work: Path, pictures: Path) -> Iterator[str]:
 
 
 def resized(work: Path, pictures: Path) -> Iterator[str]:
-    """A stream whose pictures become larger; asked for beyond that."""
+    """A stream whose pictures become larger, with jobs after the change."""
     clips = [SynthClip(size=(height, 64), container="h264") for height in (48, 72)]
     parts = [write_clip(work / f"part {clip.size[0]}", clip) for clip in clips]
     whole = work / "resized.h264"
@@ -62,7 +62,7 @@ def resized(work: Path, pictures: Path) -> Iterator[str]:
 
 
 def wrong(work: Path, pictures: Path) -> Iterator[str]:
-    """Pictures of which a pixel is another."""
+    """Pictures with one wrong pixel."""
     index = StreamIndex.scan(write_clip(work / "wrong", SynthClip(size=(48, 80))))
     stand_in.learn(index, work / "right")
     for right in (work / "right").iterdir():
@@ -82,7 +82,7 @@ def broken(work: Path, pictures: Path) -> Iterator[str]:
 
 
 def exhausted(work: Path, pictures: Path) -> Iterator[str]:
-    """A GPU that has one decoder, which another file holds and then gives back."""
+    """A GPU with one decoder, which another file uses and then releases."""
     index = _learned(write_clip(work / "exhausted", SynthClip(size=(64, 112))), pictures)
     with (
         _limit("STAND_IN_MOST", 1),
@@ -96,7 +96,7 @@ def exhausted(work: Path, pictures: Path) -> Iterator[str]:
 
 
 def reused(work: Path, pictures: Path) -> Iterator[str]:
-    """A GPU that makes no more decoders, where two files tell theirs the same."""
+    """A GPU without further decoders, and two files with equal parameters."""
     sizes = SynthClip(size=(64, 144), num_frames=24)
     one = _learned(write_clip(work / "one", sizes), pictures)
     other = _learned(write_clip(work / "other", replace(sizes, look=Look(bars=True))), pictures)
@@ -107,7 +107,7 @@ def reused(work: Path, pictures: Path) -> Iterator[str]:
 
 
 def in_the_way(work: Path, pictures: Path) -> Iterator[str]:
-    """A GPU that has one decoder, which rests, while a file of another size wants one."""
+    """A GPU with one decoder, idle in the pool, while a file of another size needs one."""
     clips = [SynthClip(size=(64, width)) for width in (160, 176)]
     paths = [write_clip(work / f"rests {clip.size[1]}", clip) for clip in clips]
     one, other = (_learned(path, pictures) for path in paths)
@@ -124,7 +124,7 @@ def _learned(path: Path, pictures: Path) -> StreamIndex:
 
 
 def _jobs(index: StreamIndex, *jobs: range) -> Iterator[str]:
-    """Run jobs one after the other on one decoder."""
+    """Run jobs in turn on one decoder."""
     with closing(open_decoder(index, gpu=0)) as decoder:
         for job in jobs or (FIRST, NEXT):
             yield _outcome(decoder, job)

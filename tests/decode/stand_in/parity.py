@@ -1,6 +1,6 @@
 """Compares the frames of a GPU with those of the CPU; run in a process that loads the stand-in.
 
-Writes a JSON of {what was decoded: "equal" | "different" | the error}.
+Writes a JSON of {case: "equal" | "different" | the error}.
 """
 
 import json
@@ -34,7 +34,7 @@ from headrace.testing.synth import KINDS, SynthClip, write_clip
 from loaders.cameras.clips import SIZE, write_layout
 from loaders.videos import contents
 
-# CUDA itself has no stand-in. Workers that are spawned come by here, too.
+# CUDA itself has no stand-in. Spawned workers import this too.
 torch.cuda.device_count = lambda: 1
 torch.set_num_threads(1)
 nvdec.torch_cuda_context = stand_in.context
@@ -42,7 +42,7 @@ KEPT = DecoderConfig(device="cuda:0", keeps_on_device=True)
 
 
 def main() -> None:
-    """Decode clips of the kinds that are named, then a camera layout."""
+    """Decode clips of the given kinds, then a camera layout."""
     folder, *kinds = sys.argv[1:]
     work, found = Path(folder), {}
     for kind in kinds:
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def outcome(compare: Callable[[], bool]) -> str:
-    """Return how a comparison ended."""
+    """Return the outcome of a comparison."""
     try:
         return "equal" if compare() else "different"
     except HeadraceError as error:
@@ -73,9 +73,9 @@ def outcome(compare: Callable[[], bool]) -> str:
 
 
 def is_equal(index: StreamIndex, shape: FrameFormat, *, is_kept: bool = False) -> bool:
-    """Compare all frames in order, then jobs that seek or read on: twenty, five of another shape.
+    """Compare all frames in order, then twenty jobs with and without seeks, or five with a format.
 
-    What the CPU gives after seeks is compared with what it gives in order elsewhere.
+    Other tests compare the CPU's frames after seeks with a linear decode.
     """
     chance = random.Random(len(index))
     jobs = [DecodeJob(tuple(range(len(index))), goes_on=False)]
@@ -91,14 +91,14 @@ def is_equal(index: StreamIndex, shape: FrameFormat, *, is_kept: bool = False) -
 
 
 class _BringsDown(ArrayConverter):
-    """Brings frames that stay on a GPU down one by one, where there is no CUDA."""
+    """Copies kept frames to the CPU one by one, without CUDA."""
 
     def __init__(self, index: StreamIndex, shape: FrameFormat) -> None:
         super().__init__(shape, index.info.orientation, str(index.source))
         self._gpu = Nvdec(KEPT, index, DecodeCounters())
 
     def convert(self, frame: VideoFrame, out: NDArray[np.uint8] | None) -> NDArray[np.uint8]:
-        assert frame.sw_format is not None, "it came down before"
+        assert frame.sw_format is not None, "the frame is not on the GPU"
         cuda = 2
         assert {plane.__dlpack_device__() for plane in frame.planes} == {(cuda, 0)}
         return super().convert(self._gpu.to_planar(frame), out)
@@ -118,10 +118,9 @@ def decoded(opened: Decoder[Array], jobs: list[DecodeJob]) -> list[tuple[int, Ar
 
 
 def auto(work: Path) -> dict[str, object]:
-    """Compare two epochs of a loader whose jobs go to NVDEC or the CPU; tell what was done where.
+    """Compare two epochs of a loader with jobs on NVDEC and the CPU; return the counts.
 
-    The stand-in knows the pictures of two videos, and none of the third, on which it is tried as
-    the first of its codec.
+    The stand-in has the pictures of two videos, but not of the third, the first of its codec.
     """
     clips = {
         "first": SynthClip(num_frames=40, size=(64, 96), gop=7, b_frames=2),
@@ -138,20 +137,20 @@ def auto(work: Path) -> dict[str, object]:
         FrameLoader(videos, **options, decoding=DecoderConfig(device="auto")) as here,
     ):
         equal = contents([*there, *there]) == contents([*here, *here])
-        told = here.statistics.decoded_by
-    jobs = {way: done.jobs for way, done in told.devices.items()}
-    return {"equal": equal, "jobs": jobs, "on_cpu": dict(told.on_cpu)}
+        decoded_by = here.statistics.decoded_by
+    jobs = {way: done.jobs for way, done in decoded_by.devices.items()}
+    return {"equal": equal, "jobs": jobs, "on_cpu": dict(decoded_by.on_cpu)}
 
 
 def is_loader_equal(layout: CameraLayout, store: IndexStore) -> bool:
-    """Compare all batches of an epoch, of two decoding threads."""
+    """Compare all batches of an epoch with two decoding threads."""
     options = {"group_num": 2, "size": SIZE, "num_threads": 2, "index_store": store}
     with CameraLoader(layout, **options) as expected, CameraLoader(layout, **options, gpu=0) as got:
         return all(torch.equal(a.frames, b.frames) for a, b in zip(expected, got, strict=True))
 
 
 def is_dataset_equal(layout: CameraLayout, store: IndexStore) -> bool:
-    """Compare all batches of an epoch, of a worker that was spawned."""
+    """Compare all batches of an epoch of a spawned worker."""
     loaders = []
     for gpu in (None, 0):
         cameras = CameraStreamDataset(layout, num_of_set=2, size=SIZE, gpu=gpu, index_store=store)

@@ -269,7 +269,7 @@ def test_auto_gives_equal_features_and_reports_the_devices(clips, monkeypatch, d
     # A GPU that fails at frame 2 decodes no frame of a job that starts later; the order varies.
     assert devices["cuda:0"] > 0 or double is Fails
     assert sum(devices.values()) == sum(map(len, on_cpu.values()))
-    assert any("gave no frame" in note for note in notes) == (double is Fails)
+    assert any("returned no frame" in note for note in notes) == (double is Fails)
     assert len(notes) == len(set(notes))
 
 

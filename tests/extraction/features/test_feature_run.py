@@ -210,7 +210,7 @@ def test_a_run_killed_at_any_moment_is_resumed_with_each_chunk_once(clips, store
 
 ENDS = {
     feature_workers.crashes: "working on it crashed: the process ended by signal 11",
-    feature_workers.hangs: "working on it hung: nothing came for 1 s",
+    feature_workers.hangs: "working on it hung: no message for 1 s",
 }
 HANGS = pytest.param(feature_workers.hangs, marks=pytest.mark.slow)
 

@@ -213,5 +213,5 @@ def test_more_open_files_than_the_system_allows_are_refused_and_no_bad_media(cam
 
     loader = cameras(on_error="mask")
     monkeypatch.setattr("headrace.video.container.av.open", refuse)
-    with pytest.raises(ConfigError, match="as many files are open as the system allows"):
+    with pytest.raises(ConfigError, match="too many files are open"):
         list(loader)

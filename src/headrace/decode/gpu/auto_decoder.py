@@ -14,16 +14,16 @@ from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 _GpuFailure = BackendError | int
-"""A failure of the GPU on a job: its error, or the first frame that it skipped; the CPU shows
+"""A GPU failure on a job: its error, or the first frame that it skipped. The CPU's result shows
 whether the file is damaged there."""
 
 
 class AutoDecoder(Generic[Pixels]):
     """A decoder of one stream with a decoder per device: a `Decoder`. Not thread-safe.
 
-    The first job is scheduled, and later jobs stay on its device, as they may continue there; after
-    `rest` the next job is scheduled anew. If the GPU fails, the CPU decodes the job from its start,
-    each frame is delivered once, and the file stays on the CPU.
+    The first job is scheduled, and later jobs stay on its device, where they may continue. After
+    `rest` the next job is scheduled again. If the GPU fails, the CPU decodes the job from its
+    start; each frame is delivered once, and the file stays on the CPU.
     """
 
     def __init__(
@@ -38,9 +38,9 @@ class AutoDecoder(Generic[Pixels]):
         Args:
             index: The index of the stream.
             shape: Format of the decoded frames.
-            scheduler: Chooses the device of jobs; None: an own one, which chooses a device once.
-            open_on: Returns the decoder of a device, `cpu` or as in `cuda:0`; raises BackendError
-                if the device cannot decode the stream.
+            scheduler: Scheduler of the jobs; None: a new one, which chooses a device once.
+            open_on: Returns the decoder of a device, `cpu` or `cuda:N`; raises BackendError if the
+                device cannot decode the stream.
         """
         self.index = index
         """The index of the stream."""
@@ -93,7 +93,7 @@ class AutoDecoder(Generic[Pixels]):
         return str(self.index.source)
 
     def _schedule(self, job: DecodeJob, *, by_cpu: bool = False) -> ScheduledJob:
-        """Return the scheduled job. One that may be continued counts for the rest of the file."""
+        """Schedule a job; one that may be continued counts as the rest of the file."""
         index = self.index
         first, _ = index.gop_range(index.gop_of(job.wanted[0]))
         stop = len(index) if job.goes_on else job.wanted[-1] + 1
@@ -144,11 +144,11 @@ class AutoDecoder(Generic[Pixels]):
         delivered: set[int],
         failure: _GpuFailure | None,
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield the remaining frames. A frame that only the GPU lacks is its failure."""
+        """Yield the remaining frames; mark the GPU as failed if only it lacks a frame."""
         with closing(self._run_on(scheduled, job, out, delivered)) as frames:
             for frame_index, pixels in frames:
                 if frame_index == failure and frame_index not in self._decoders[CPU].concealed:
-                    error = f"the GPU gave no frame {frame_index}, which the CPU decodes"
+                    error = f"the GPU returned no frame {frame_index}, which the CPU decodes"
                     self.scheduler.mark_failed(self._source_name, error)
                 if frame_index not in delivered:
                     delivered.add(frame_index)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from headrace.runtime.fork_safety import ForkSafeLock
 
 MAX_BYTES: Final = 1 << 30
-"""Bytes of GPU memory that idle codecs may hold, by the estimate of the releasing stream."""
+"""Maximum bytes of GPU memory of idle codecs, by estimate."""
 
 
 class FlushableCodec(Protocol):
@@ -37,12 +37,12 @@ class _IdleCodec(NamedTuple):
 class CodecPool:
     """LRU pool of idle codecs. Thread-safe.
 
-    Codecs of a parent process are never handed out after a fork.
+    After a fork, codecs of the parent process are never returned.
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         """Start empty; above `max_bytes` the codecs idle for longest are freed."""
-        self._most_bytes = max_bytes
+        self._max_bytes = max_bytes
         self._lock = ForkSafeLock()
         self._idle: list[_IdleCodec] = []
 
@@ -50,15 +50,15 @@ class CodecPool:
         """Add a working codec to the pool.
 
         Args:
-            key: All parameters of its stream; equal keys may share the codec.
-            codec: The codec; no frame of it is pending.
+            key: All parameters of the stream; streams with equal keys may share the codec.
+            codec: The codec, without pending frames.
             num_bytes: Upper bound of its GPU memory.
         """
         codec.flush_buffers()
         with self._lock:
             self._idle.append(_IdleCodec(key, codec, num_bytes, os.getpid()))
             released = []
-            while sum(entry.num_bytes for entry in self._idle) > self._most_bytes:
+            while sum(entry.num_bytes for entry in self._idle) > self._max_bytes:
                 released.append(self._idle.pop(0))
         # Freed outside the lock: the driver is slow.
         del released

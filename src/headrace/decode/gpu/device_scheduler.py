@@ -35,17 +35,17 @@ class DeviceCounters:
     """Totals per decoding device, with `DecoderConfig(device="auto")`."""
 
     devices: Mapping[str, DeviceTotals] = field(default_factory=dict)
-    """`cpu`, and the GPU as in `cuda:0` if there is one -> its totals."""
+    """Device (`cpu`, and `cuda:N` if there is a GPU) -> its totals."""
     no_gpu: str | None = None
-    """Why no file goes to the GPU, or none any more; None while it takes part."""
+    """Reason that the GPU is not used, or not any more; None while it is used."""
     on_cpu: Mapping[str, str] = field(default_factory=dict)
-    """File that only the CPU decodes -> reason, while others may go to the GPU."""
+    """File that only the CPU decodes -> reason; other files may go to the GPU."""
 
     def __str__(self) -> str:
-        """Return one line; of the files on the CPU alone only the first is named."""
+        """Return one line; it names only the first of the files that stay on the CPU."""
         parts = [
-            f"{device}: {done.jobs} jobs, {done.frames} frames, {done.seconds:.2f} s"
-            for device, done in self.devices.items()
+            f"{device}: {totals.jobs} jobs, {totals.frames} frames, {totals.seconds:.2f} s"
+            for device, totals in self.devices.items()
         ]
         if self.no_gpu is not None:
             parts.append(f"the CPU alone, as {self.no_gpu}")
@@ -58,11 +58,11 @@ CPU: Final = "cpu"
 """The device that is always present."""
 GPU_DECODERS: Final = 8
 """Decoders on the GPU at a time, which share its engines; SPDL uses seven on an H100. Fewer leave
-engines idle; more take memory, and slow each other on a GPU with one engine, which is measured. The
-best number is not measured."""
+engines idle; more take memory, and slow each other on a GPU with one engine, as measured. The best
+number is not measured."""
 WAITING_THREADS: Final = 32
-"""Threads besides those that decode: where the GPU is many times as fast as a core, this many jobs
-wait for it before the CPU would finish one sooner."""
+"""Threads that wait for the GPU: if it is many times as fast as a core, this many jobs wait for it
+before the CPU would finish one sooner."""
 
 _CPU_RATE: Final = 1.5e-3
 """Seconds per million pixels on a core: 1.5 ns a pixel at 720p (recommendation.py)."""
@@ -70,29 +70,29 @@ _GPU_RATE: Final = 1.0e-3
 """Seconds per million pixels on NVDEC with one job at a time, until measured: H.264 of 1600x900 at
 707 frames/s on an A100, by ACCV-Lab's figures (docs/gpu.md)."""
 _GPU_START_SECONDS: Final = 0.27
-"""Seconds added to the first job, for CUDA and a decoder: huggingface/lerobot#913."""
+"""Seconds of the first job to start CUDA and a decoder: huggingface/lerobot#913."""
 _MAX_FAILED_FILES: Final = 3
-"""Files that the GPU fails on before it has decoded any, after which it is not used."""
+"""The GPU is not used after failing on this many files without decoding any."""
 
 
 @dataclass(kw_only=True, eq=False)
 class ScheduledJob:
-    """A job sent to one device; or a sequence of jobs that continue there."""
+    """A job on one device, or a sequence of jobs that continue there."""
 
     device: str
     codec: str
     seconds: float
-    """Estimated duration, seconds."""
+    """Estimated duration in seconds."""
     spent_ns: int = 0
-    """Time spent so far, nanoseconds."""
+    """Time spent so far in nanoseconds."""
 
 
 class DeviceScheduler:
     """Sends each job to the device that finishes it first. Thread-safe; shared by a loader's
     decoders.
 
-    Until a codec's jobs are measured on a device, rates of other machines are used; each device is
-    tried once per codec, and again from time to time.
+    Until a codec's jobs are measured on a device, the rates of other machines are used. Each device
+    is tried once per codec, and again from time to time.
     """
 
     def __init__(
@@ -103,14 +103,14 @@ class DeviceScheduler:
         explores: bool = True,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Look for no GPU yet.
+        """Probe no GPU yet.
 
         Args:
             cores: Jobs on the CPU at a time; None: one per core of this process.
-            gpu: Number of the GPU.
-            explores: Whether devices are tried that are not estimated to be faster; False where one
+            gpu: Index of the GPU.
+            explores: Whether to try devices that are not estimated to be faster; False if one
                 thread reads one file.
-            clock: Measures jobs.
+            clock: Clock that measures jobs.
         """
         self.clock = clock
         self._lock = ForkSafeLock()
@@ -131,9 +131,9 @@ class DeviceScheduler:
 
     @property
     def gpu(self) -> str | None:
-        """The GPU's device name, as in `cuda:0`; None: it is missing or fails. Does not start CUDA.
+        """The GPU's device name, `cuda:N`; None if it is missing or has failed.
 
-        The machine is probed once.
+        Probes the machine once; does not start CUDA.
         """
         with self._lock:
             if not self._is_probed:
@@ -150,24 +150,24 @@ class DeviceScheduler:
 
     @property
     def threads(self) -> int:
-        """Number of threads to run: for the CPU's jobs, and to wait for the GPU."""
+        """Number of threads to run: for jobs on the CPU, and for waiting jobs of the GPU."""
         return self._at_once[CPU] + (0 if self.gpu is None else WAITING_THREADS)
 
     @property
     def decoded_by(self) -> DeviceCounters:
-        """Totals so far, and the reasons of jobs on the CPU."""
+        """Totals so far, and the reasons why files stay on the CPU."""
         with self._lock:
             return DeviceCounters(
                 devices=dict(self._totals), no_gpu=self._no_gpu, on_cpu=dict(self._on_cpu)
             )
 
     def may_use_gpu(self, source: str) -> bool:
-        """Return whether a file may go to the GPU: it is present, and did not fail on the file."""
+        """Return whether a file may go to the GPU: the GPU is present and has not failed on it."""
         return self.gpu is not None and source not in self._on_cpu
 
     def mark_unsupported(self, source: str, error: BackendError | str) -> None:
-        """Record why the GPU cannot decode a file; it is not tried again."""
-        # The rest of the message is advice for a named GPU.
+        """Record why the GPU cannot decode a file, which stays on the CPU."""
+        # The rest of the message is advice for an explicit device.
         reason = re.split(r"[;:,] (?:or )?(?:leave gpu out|give another)", str(error))[0]
         with self._lock:
             self._on_cpu[source] = reason
@@ -184,9 +184,9 @@ class DeviceScheduler:
                 )
 
     def schedule(self, codec: str, megapixels: float, devices: Sequence[str]) -> ScheduledJob:
-        """Return the job with its device; it decodes about `megapixels` million pixels.
+        """Return a job of about `megapixels` million pixels with its device.
 
-        Report results with `record`, and call `finish` when the job is over.
+        Call `record` with its results, and `finish` at its end.
         """
         with self._lock:
             seconds = {device: self._rates.seconds(device, codec, megapixels) for device in devices}
@@ -200,7 +200,7 @@ class DeviceScheduler:
 
     @contextmanager
     def slot(self, job: ScheduledJob) -> Iterator[None]:
-        """Limit the jobs that run at a time on the job's device."""
+        """Wait until the job's device may run another job, and hold its slot inside."""
         limiter = self._limiters[job.device]
         limiter.acquire(1)
         try:
@@ -217,8 +217,8 @@ class DeviceScheduler:
             job: The scheduled job.
             frames: Delivered frames.
             megapixels: Million pixels decoded.
-            spent_ns: Duration.
-            is_complete: Whether it ran to its end, so that its duration counts as a measurement.
+            spent_ns: Duration in nanoseconds.
+            is_complete: Whether it ran to its end, so that its duration is a measurement.
         """
         with self._lock:
             job.spent_ns += spent_ns
@@ -240,7 +240,7 @@ class DeviceScheduler:
             self._running.remove(job)
 
     def _queues(self, codec: str, devices: Sequence[str]) -> dict[str, DeviceQueue]:
-        """Return each device's running jobs; only untested devices if there are any."""
+        """Return the queue of each device; only of untested devices if there are any."""
         busy = {(job.device, job.codec) for job in self._running}
         untested = [
             device
@@ -263,7 +263,7 @@ class DeviceScheduler:
 
 
 def cpu_only_reason(gpu: int) -> str | None:
-    """Return why no GPU can decode in this process; None if it can be tried.
+    """Return why the GPU cannot decode in this process; None if it may.
 
     Imports PyTorch; does not start CUDA.
     """
@@ -277,16 +277,14 @@ def cpu_only_reason(gpu: int) -> str | None:
     if "cuda" not in hwdevices_available():
         return "PyAV's FFmpeg is built without CUDA"
     try:
-        check_cuda_after_fork(f"GPU {gpu} was to decode")
+        check_cuda_after_fork(f"decoding on GPU {gpu} was requested")
     except BackendError as error:
         return str(error)
     return None
 
 
 def device_of(decoding: DecoderConfig) -> str:
-    """Return the device of frames that stay; for `auto` GPU 0, if present."""
-    return _auto_device() if decoding.is_auto else decoding.device
-
-
-def _auto_device() -> str:
-    return CPU if cpu_only_reason(0) is not None else "cuda:0"
+    """Return the device that frames stay on; for `auto` GPU 0, if present."""
+    if not decoding.is_auto:
+        return decoding.device
+    return "cuda:0" if cpu_only_reason(0) is None else CPU

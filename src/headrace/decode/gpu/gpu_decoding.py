@@ -1,6 +1,6 @@
-"""GPU decoding behind one module: the only one of this folder that other code imports.
+"""The only module of this folder that other code imports.
 
-It loads no PyTorch: what needs it is imported on use.
+It loads no PyTorch: modules that need it are imported on use.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -45,7 +45,7 @@ def capabilities_of(decoding: DecoderConfig) -> Capabilities:
     if decoding.backend == "pynvvideocodec":
         check_installed()
         return by_pynvvideocodec.CAPABILITIES
-    if decoding.is_auto:  # what the GPU does not decode, the CPU does
+    if decoding.is_auto:  # the CPU decodes the rest
         return Capabilities(can_keep_on_device=True)
     return Capabilities() if decoding.gpu is None else nvdec.CAPABILITIES
 
@@ -53,12 +53,12 @@ def capabilities_of(decoding: DecoderConfig) -> Capabilities:
 def stream_codecs(
     decoding: DecoderConfig, index: StreamIndex, counters: DecodeCounters
 ) -> StreamCodecs:
-    """Return the codecs of a stream, on the CPU or on a GPU; uses no GPU yet.
+    """Return the codecs of a stream, on the CPU or a GPU; uses no GPU yet.
 
     Args:
         decoding: Backend and device.
         index: The index of a stream within `capabilities_of(decoding)`.
-        counters: Bytes copied from a GPU are added here.
+        counters: Counters to add bytes copied from a GPU to.
     """
     if decoding.gpu is None:
         return StreamCodecs(index)
@@ -68,10 +68,10 @@ def stream_codecs(
 
 
 def device_context(decoding: DecoderConfig, request: str) -> AbstractContextManager[None]:
-    """Return a context in which another library decodes on the device; nothing on the CPU.
+    """Return a context in which another library decodes on the device; empty on the CPU.
 
     Raises:
-        BackendError: this process was forked from one that uses CUDA. Starts with `request`.
+        BackendError: this process was forked from one that uses CUDA; starts with `request`.
     """
     if decoding.gpu is None:
         return nullcontext()
@@ -85,7 +85,7 @@ def tensor_converter(
     """Return the converter of a stream's frames to tensors on a device. Loads PyTorch.
 
     Raises:
-        BackendError: only the CPU's converter makes this format.
+        BackendError: only the CPU's converter supports this format.
     """
     from headrace.decode.gpu.tensor_converter import TensorConverter
 
@@ -96,7 +96,7 @@ def tensor_converter(
 
 
 def check_keeps_on_device(index: StreamIndex, shape: FrameFormat, decoding: DecoderConfig) -> None:
-    """Do nothing if frames of a video can be tensors on the decoding device. Loads PyTorch.
+    """Check that frames of a video can be tensors on the decoding device. Loads PyTorch.
 
     Raises:
         BackendError: the device cannot decode it, or cannot convert it to RGB.

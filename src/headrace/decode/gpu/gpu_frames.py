@@ -1,8 +1,8 @@
-"""GPU frames, of any library: checked against the CPU's, and copied to the CPU.
+"""GPU frames of any library: checked against the CPU's, and copied to the CPU.
 
-What FFmpeg and this file do was run with a stand-in for the driver: tests/decode/test_nvdec.py.
-What PyTorch does with frames that stay was run on the CPU only. So each decoder compares one frame
-with the CPU's. `pytest -k gpu` runs all of it on a GPU.
+Tested with a stand-in for the driver (tests/decode/test_nvdec.py); PyTorch's work on frames that
+stay is tested on the CPU. So each decoder compares one frame with the CPU's. `pytest -k gpu` runs
+all tests on a GPU.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from headrace.video.stream_index import StreamIndex
 class GpuFrames(StreamCodecs, ABC):
     """GPU codecs of one stream, whose frames are checked. Not thread-safe: one per decoder.
 
-    A subclass has the codecs of a library.
+    A subclass opens the codecs of a library.
     """
 
     _stream: VideoStream
@@ -45,7 +45,7 @@ class GpuFrames(StreamCodecs, ABC):
         Args:
             decoding: Backend, GPU, and whether frames stay there.
             index: The index of a stream within the backend's `CAPABILITIES`.
-            counters: Bytes copied to the CPU are added here.
+            counters: Counters to add bytes copied to the CPU to.
         """
         super().__init__(index)
         self._decoding = decoding
@@ -65,10 +65,10 @@ class GpuFrames(StreamCodecs, ABC):
         return self._acquire(stream, first)
 
     def release_codec(self, codec: Codec, *, is_working: bool) -> None:
-        """Return a codec to the pool, if it works; otherwise it is freed."""
+        """Return a working codec to the pool; free any other."""
         self._release(codec, is_working=is_working)
         if not is_working:
-            IDLE_CODECS.clear()  # Idle codecs may hold the memory that was missing.
+            IDLE_CODECS.clear()  # it may have failed for lack of memory
 
     def check(
         self, packet_index: int, packet: VideoPacket | None, decoded: Sequence[DecodedFrame]
@@ -111,7 +111,7 @@ class GpuFrames(StreamCodecs, ABC):
             return
 
     def to_deliverable(self, frame: VideoFrame) -> VideoFrame:
-        """Return a frame as converters take it: see `StreamCodecs.to_deliverable`."""
+        """Return a frame for the converters: see `StreamCodecs.to_deliverable`."""
         return frame if self._decoding.keeps_on_device else self.to_planar(frame)
 
     def to_planar(self, frame: VideoFrame) -> VideoFrame:
@@ -121,12 +121,12 @@ class GpuFrames(StreamCodecs, ABC):
         return planar
 
     def check_lost(self, frame_index: int, decodes_on_cpu: Callable[[int], bool]) -> None:
-        """Refuse a frame that the GPU lacks and the CPU decodes: see `StreamCodecs.check_lost`."""
+        """Raise BackendError if the CPU decodes the frame: see `StreamCodecs.check_lost`."""
         if not decodes_on_cpu(frame_index):
             return
         info = self._index.info
         raise BackendError(
-            f"{self._decoding.description} gave no frame {frame_index} of {self._index.source} "
+            f"{self._decoding.description} returned no frame {frame_index} of {self._index.source} "
             f"({info.codec} {info.profile}, {info.width}x{info.height}), which the CPU decodes: "
             "the GPU does not support this video, or has no decoder or memory left; "
             f"{self._decoding.fix}, or read fewer files at a time"
@@ -141,18 +141,14 @@ class GpuFrames(StreamCodecs, ABC):
         """Return a codec to the pool, if it works and can be reused."""
 
     def _decode_on_cpu(self, packet_index: int) -> VideoFrame | None:
-        """Return the CPU's frame of a keyframe packet; None unless it is complete by itself."""
+        """Return the CPU's frame of a keyframe packet; None unless it decodes alone."""
         keyframe = self._keyframes.pop(packet_index, None)
         if keyframe is None:
             return None
-        keyframe_image = frame_alone(new_codec(self._stream), keyframe)
-        if (
-            keyframe_image is None
-            or keyframe_image.is_corrupt
-            or keyframe_image.pict_type != PictureType.I
-        ):
+        frame = frame_alone(new_codec(self._stream), keyframe)
+        if frame is None or frame.is_corrupt or frame.pict_type != PictureType.I:
             return None
-        return keyframe_image
+        return frame
 
 
 def _is_on_gpu(frame: VideoFrame) -> bool:

@@ -32,20 +32,20 @@ from headrace.video.stream_index import StreamIndex
 CAPABILITIES = Capabilities(
     # FFmpeg decodes AV1 by libdav1d; its own decoder does not start on NVDEC through PyAV 18.1.
     codecs=tuple(sorted(REOPENABLE_CODECS - {"av1"})),
-    # Frames are copied as NV12 or P010, which hold the same values.
+    # Frames are copied as NV12 or P010, with equal values.
     pixel_formats=("yuv420p", "yuvj420p", "yuv420p10le"),
-    # A single field cannot be compared with the CPU's frame.
+    # A field cannot be compared with the CPU's frame.
     decodes_interlaced=False,
-    # FFmpeg rounds them up: its frames are larger than the stream's.
+    # FFmpeg rounds odd sizes up.
     decodes_odd_sizes=False,
     can_keep_on_device=True,
 )
-"""Video that is sent to GPUs; the supported subset and the largest size depend on the GPU."""
+"""Upper bound: the codecs and the largest size depend on the GPU."""
 
 _FLUSHABLE = frozenset(["h264", "hevc"])
 """Codecs whose state a flush clears completely, so that another stream can follow."""
 SURFACES = 20
-"""Frames that a codec holds at most: 16 references and FFmpeg's additions."""
+"""Maximum number of frames in a codec: 16 references and FFmpeg's extra surfaces."""
 
 _DRIVER_LIBRARY = "nvcuvid.dll" if sys.platform == "win32" else "libnvcuvid.so.1"
 
@@ -54,7 +54,7 @@ class Nvdec(GpuFrames):
     """FFmpeg's codecs of one stream on a GPU. Not thread-safe."""
 
     _pool_key: tuple[object, ...]
-    """All parameters that its codecs receive."""
+    """All parameters of its codecs."""
 
     def _acquire(self, stream: VideoStream, first: VideoPacket | None) -> FfmpegCodec:
         self._pool_key = self._decoding, facts_of(stream), self._parameter_sets_of(stream, first)
@@ -68,7 +68,7 @@ class Nvdec(GpuFrames):
             IDLE_CODECS.release(self._pool_key, codec.context, num_bytes)
 
     def _is_reusable(self, codec: VideoCodecContext) -> bool:
-        """Return whether a codec at the end of the stream is equal to a new one."""
+        """Return whether a flushed codec equals a new one: it must hold no other parameter sets."""
         sets = _with_short_start_codes(self._index.parameter_sets.tobytes())
         has_other_sets = sets not in (b"", _with_short_start_codes(codec.extradata or b""))
         return self._index.info.codec in _FLUSHABLE and not (
@@ -152,12 +152,12 @@ def torch_cuda_context(gpu: int) -> Iterator[None]:
 
 
 def frame_bytes(index: StreamIndex) -> int:
-    """Return the largest size of a 4:2:0 frame, with up to 10 bits in two bytes."""
+    """Return the maximum bytes of a 4:2:0 frame: up to 10 bits per value, in two bytes."""
     return index.info.height * index.info.width * 3 // 2 * 2
 
 
 def _cuda_error_reason(error: Exception) -> str:
-    """Return why CUDA did not start, and how to fix it."""
+    """Return why CUDA did not start, with advice."""
     import torch
 
     from headrace.runtime.cuda_diagnostics import explain_missing_gpu

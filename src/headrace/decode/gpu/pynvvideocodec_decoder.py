@@ -1,9 +1,9 @@
 """PyNvVideoCodec backend: NVIDIA's packet decoder, fed with packets from PyAV.
 
-Based on the signatures and docstrings of version 2.2.4, the source of older versions, and that
-wheel run with a stand-in driver that decodes nothing. A packet's time comes back on its frame; the
-next call overwrites a frame's memory; work runs on the decoder's CUDA stream. So output is checked
-against the index here, and one frame against the CPU's in `gpu_frames`.
+Based on the signatures and docstrings of version 2.2.4, the source of older versions, and runs of
+that wheel with a stand-in driver that decodes nothing. A frame has the time of its packet, the next
+call overwrites its memory, and work runs on the decoder's CUDA stream. Output is checked against
+the index here, and one frame against the CPU's in `gpu_frames`.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ CAPABILITIES = Capabilities(
     codecs=tuple(_CODECS),
     pixel_formats=("yuv420p", "yuvj420p", "yuv420p10le"),
     decodes_interlaced=False,
-    # For odd sizes it leaves out the last row or column of chroma.
+    # For odd sizes the library omits the last row or column of chroma.
     decodes_odd_sizes=False,
     # It reports no damage and no frame type: doubtful entries cannot be verified.
     uses_packets_only=True,
     can_keep_on_device=True,
 )
-"""Video that is sent to the library; the supported subset depends on the GPU."""
+"""Upper bound: the supported codecs depend on the GPU."""
 _SURFACES: Final = SURFACES + 4
-"""Frames that a decoder holds at most; the library copies frames out of them."""
+"""Maximum number of frames in a decoder, with the library's output frames."""
 
 
 class PyNvVideoCodecs(GpuFrames):
@@ -73,11 +73,11 @@ class PyNvVideoCodecs(GpuFrames):
     ) -> None:
         """Use no GPU yet."""
         super().__init__(decoding, index, counters)
-        self._like = Nv12FrameBuilder(decoding.gpu or 0)
+        self._builder = Nv12FrameBuilder(decoding.gpu or 0)
 
     def _acquire(self, stream: VideoStream, first: VideoPacket | None) -> PyNvVideoCodec:
         decoder = IDLE_CODECS.acquire(self._pool_key(stream), LibraryDecoder) or self._new_decoder()
-        return PyNvVideoCodec(decoder, self._decoding, self._index, stream, self._like)
+        return PyNvVideoCodec(decoder, self._decoding, self._index, stream, self._builder)
 
     def _release(self, codec: Codec, *, is_working: bool) -> None:
         assert isinstance(codec, PyNvVideoCodec)
@@ -113,22 +113,22 @@ class PyNvVideoCodec:
         decoding: DecoderConfig,
         index: StreamIndex,
         stream: VideoStream,
-        like: Nv12FrameBuilder,
+        builder: Nv12FrameBuilder,
     ) -> None:
-        """Take a decoder without decoding state; `like` is shared by the stream's codecs."""
+        """Use a decoder without decoding state; `builder` is shared by the stream's codecs."""
         self.decoder = decoder
-        """The library's decoder; it returns to the pool afterwards."""
+        """The library's decoder, which is pooled afterwards."""
         self._decoding = decoding
         self._index = index
         self._stream = stream
         self._request = f"{decoding.description} cannot decode {index.source}"
         self._sent: dict[int, int] = {}
         """Packet index -> frame index of pending frames; below 0 for packets without a frame."""
-        # Start codes replace lengths; each keyframe is preceded by the parameter sets, which MP4
-        # stores separately, so a reused decoder receives them.
+        # MP4 has lengths in place of start codes, and parameter sets outside the packets. A reused
+        # decoder needs them before each keyframe.
         filters = f"{index.info.codec}_mp4toannexb,dump_extra=freq=keyframe"
         self._to_annex_b = BitStreamFilterContext(filters, stream)
-        self._like = like
+        self._builder = builder
 
     def enable_error_detection(self) -> None:
         """Do nothing: the library reports no damage."""
@@ -150,8 +150,8 @@ class PyNvVideoCodec:
             parts = self._to_annex_b.filter(_copy_of(packet))
         except av.error.FFmpegError:
             return PacketResult([], [packet_index])
-        if packet.is_keyframe and self._like.shape is None:
-            self._like.learn(frame_alone(new_codec(self._stream), _copy_of(packet)))
+        if packet.is_keyframe and self._builder.shape is None:
+            self._builder.learn(frame_alone(new_codec(self._stream), _copy_of(packet)))
         self._sent[packet_index] = self._index.frame_index_of(packet_index)
         shown: list[DecodedFrame] = []
         for part in parts:
@@ -174,31 +174,30 @@ class PyNvVideoCodec:
     def _shown(self, frame: Any) -> DecodedFrame:
         """Return a copy of a frame with its packet index."""
         packet_index = int(frame.getPTS())
-        number = self._sent.pop(packet_index, None)
-        if number is None:
+        frame_index = self._sent.pop(packet_index, None)
+        if frame_index is None:
             raise BackendError(
                 f"{self._request}: it returned a frame of packet {packet_index}, which was not "
                 "sent, or was returned before, or out of order; "
                 f"{self._decoding.fix}"
             )
-        # Output is in presentation order: earlier frames will not come any more. Packets hidden by
-        # an edit list have no frame index, and may still be output.
+        # Output is in presentation order, so earlier frames are lost. Packets hidden by an edit
+        # list have no frame index, and may still be output.
         self._sent = {
-            sent: other for sent, other in self._sent.items() if other < 0 or other > number
+            sent: other for sent, other in self._sent.items() if other < 0 or other > frame_index
         }
         stays = self._decoding.keeps_on_device
-        if self._like.shape is None:
+        if self._builder.shape is None:
             raise BackendError(
-                f"{self._request}: no keyframe of it decodes by itself on the CPU, which gives "
-                f"the color properties; {self._decoding.fix}"
+                f"{self._request}: its color properties are unknown, as the CPU decodes none of "
+                f"its keyframes alone; {self._decoding.fix}"
             )
         with self._errors(), self.decoder.order.current():
             copy = self.decoder.order.copy(rows_tensor_of(frame), stays=stays)
-            # A frame of another size is refused later, by `GpuFrames.check`.
-            is_alike = tuple(copy.shape) == self._like.shape
-            comes_down = is_alike and not stays
-            found = self._like.planar(copy.numpy()) if comes_down else self._like.as_it_lies(copy)
-        return DecodedFrame(packet_index, found)
+            # `GpuFrames.check` refuses a frame of another size.
+            if stays or tuple(copy.shape) != self._builder.shape:
+                return DecodedFrame(packet_index, self._builder.wrap(copy))
+            return DecodedFrame(packet_index, self._builder.planar(copy.numpy()))
 
     def _errors(self) -> AbstractContextManager[None]:
         return as_backend_errors(self.decoder.library, self._request, self._decoding)

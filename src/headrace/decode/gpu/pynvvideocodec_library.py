@@ -28,10 +28,10 @@ _NAMES: Final = {1: "nv12", 2: "p010le"}
 
 
 class DecoderStream:
-    """The CUDA stream of one decoder, which writes and copies frames on it.
+    """The CUDA stream of one decoder, on which frames are written and copied.
 
-    So a copy runs after its frame is decoded and before the next call overwrites it, without any
-    host wait. On the default stream the library would wait for all its work, including a model's.
+    So a copy runs after its frame is decoded and before the next call overwrites it, without a host
+    wait. On the default stream the library would wait for all work there, including a model's.
     """
 
     def __init__(self, gpu: int) -> None:
@@ -59,7 +59,7 @@ class DecoderStream:
         if not stays:
             return rows.cpu()
         copy = rows.clone()
-        # Read on the default stream, or on one that waits for it and that it waits for.
+        # Frames are read on the default stream, or on a stream synchronized with it.
         copy.record_stream(self._default)
         return copy
 
@@ -69,7 +69,7 @@ class DecoderStream:
 
 
 def rows_tensor_of(frame: Any) -> torch.Tensor:
-    """Return a decoded frame in place: [H * 3 / 2, W], the rows of NV12 or P016.
+    """Return a decoded frame without a copy: [H * 3 / 2, W], the rows of NV12 or P016.
 
     Raises:
         ValueError: it has another layout.
@@ -85,8 +85,8 @@ def rows_tensor_of(frame: Any) -> torch.Tensor:
 class Nv12FrameBuilder:
     """Builds video frames from rows of NV12 or P016, with the color properties of FFmpeg's frames.
 
-    PyAV neither exposes nor sets the chroma location, which swscale follows; a frame converted by
-    swscale keeps it. So frames copied to the CPU are written into a converted FFmpeg frame.
+    PyAV does not expose the chroma location, which swscale follows. A frame converted by swscale
+    keeps it, so frames copied to the CPU are written into a converted FFmpeg frame.
     """
 
     _rows: VideoFrame
@@ -98,8 +98,7 @@ class Nv12FrameBuilder:
         self.shape: tuple[int, int] | None = None
         """Shape of the rows; None until `learn` was called."""
         self._matrix = self._range = 0
-        # PyTorch's context, which is current where frames are on the GPU.
-        # PyAV has it since 17.
+        # PyTorch's context, current where frames are on the GPU. In PyAV since 17.
         self._context = av.video.frame.CudaContext(gpu, primary_ctx=False, current_ctx=True)
 
     def learn(self, frame: VideoFrame | None) -> None:
@@ -115,15 +114,15 @@ class Nv12FrameBuilder:
         self._planar = PlanarConverter(frame.format.name)
 
     def planar(self, rows: NDArray[Any]) -> VideoFrame:
-        """Return rows of that `shape` as the CPU decodes frames, copied."""
+        """Return a copy of rows of `shape` in the CPU decoder's pixel format."""
         height = 0
         for plane in self._rows.planes:
-            ours = rows_of(plane, self._row_bytes)
-            ours[:] = rows[height : height + len(ours)].view(np.uint8)
-            height += len(ours)
+            target = rows_of(plane, self._row_bytes)
+            target[:] = rows[height : height + len(target)].view(np.uint8)
+            height += len(target)
         return self._planar.convert(self._rows)
 
-    def as_it_lies(self, rows: torch.Tensor) -> VideoFrame:
+    def wrap(self, rows: torch.Tensor) -> VideoFrame:
         """Return rows as NV12 or P010 without a copy, on the GPU or the CPU."""
         height = rows.shape[0] // 3 * 2
         frame = VideoFrame.from_dlpack(
@@ -146,19 +145,19 @@ def check_installed() -> Any:
             import PyNvVideoCodec
         except (RuntimeError, OSError, AttributeError) as error:
             raise BackendError(
-                "the backend pynvvideocodec is installed, and does not start "
-                f"({first_line(error)[:200]}): it asks the encoder of NVIDIA's driver for its "
-                "version (libnvidia-encode.so.1, NVENC 12.1 or later), even to decode; give a "
-                "container NVIDIA_DRIVER_CAPABILITIES=compute,utility,video, install a newer "
-                "driver, or leave backend out"
+                "the backend pynvvideocodec is installed but cannot be imported "
+                f"({first_line(error)[:200]}): even to decode, it needs the encoder of "
+                "NVIDIA's driver (libnvidia-encode.so.1, NVENC 12.1 or later); give a container "
+                "NVIDIA_DRIVER_CAPABILITIES=compute,utility,video, install a newer driver, or "
+                "leave backend out"
             ) from error
     return PyNvVideoCodec
 
 
 def errors_of(library: Any) -> tuple[type[Exception], ...]:
-    """Return the library's exceptions: its own, which are no RuntimeError, and pybind11's."""
-    own = library.PyNvVCException, library.PyNvVCExceptionUnsupported
-    return *own, RuntimeError, ValueError, TypeError, AttributeError
+    """Return the library's exceptions: its own, which are not RuntimeErrors, and pybind11's."""
+    kinds = library.PyNvVCException, library.PyNvVCExceptionUnsupported
+    return *kinds, RuntimeError, ValueError, TypeError, AttributeError
 
 
 @contextmanager
@@ -172,14 +171,14 @@ def as_backend_errors(library: Any, request: str, decoding: DecoderConfig) -> It
     try:
         yield
     except kinds as error:
-        message = " ".join(str(error).split())[:200]  # what matters is not in the first line
+        message = " ".join(str(error).split())[:200]  # the cause is not in the first line
         raise BackendError(f"{request}: it fails: {message}; {decoding.fix}") from error
 
 
 class LibraryDecoder:
     """One decoder of the library with its CUDA stream. Not thread-safe.
 
-    It raises `errors_of` the library, and receives the stream's parameters in packets alone.
+    It raises `errors_of(library)`. It takes the stream's parameters from packets only.
     """
 
     def __init__(self, library: Any, codec: str, gpu: int, order: DecoderStream) -> None:
@@ -188,7 +187,7 @@ class LibraryDecoder:
         Args:
             library: The module.
             codec: The library's name of the codec.
-            gpu: Number of the GPU, with CUDA started: on a CUDA failure the library ends the
+            gpu: Index of the GPU, with CUDA started: on a CUDA failure the library ends the
                 process without an error.
             order: The CUDA stream on that GPU.
         """
@@ -196,7 +195,7 @@ class LibraryDecoder:
         """The module."""
         self.order = order
         """The CUDA stream."""
-        self._is_begun = False
+        self._has_packets = False
         """Whether packets were sent since the last end of stream."""
         self._decoder = library.CreateDecoder(
             gpuid=gpu,
@@ -209,22 +208,22 @@ class LibraryDecoder:
     def decode(self, packet: Packet[Any], time: int) -> list[Any]:
         """Send a packet with start codes; return frames, which the next call overwrites.
 
-        A frame has the `time` of its packet, in this or a later call.
+        `time` is the pts of the packet's frame, which this or a later call returns.
         """
-        self._is_begun = True
-        given = self.library.PacketData()
-        given.bsl_data, given.bsl, given.pts = packet.buffer_ptr, packet.buffer_size, time
-        frames: list[Any] = self._decoder.Decode(given)
+        self._has_packets = True
+        data = self.library.PacketData()
+        data.bsl_data, data.bsl, data.pts = packet.buffer_ptr, packet.buffer_size, time
+        frames: list[Any] = self._decoder.Decode(data)
         return frames
 
     def end(self) -> list[Any]:
         """Send the end of the stream; return the remaining frames."""
-        if not self._is_begun:
+        if not self._has_packets:
             return []
-        self._is_begun = False
-        given = self.library.PacketData()
-        given.decode_flag = int(self.library.VideoPacketFlag.ENDOFSTREAM)
-        frames: list[Any] = self._decoder.Decode(given)
+        self._has_packets = False
+        data = self.library.PacketData()
+        data.decode_flag = int(self.library.VideoPacketFlag.ENDOFSTREAM)
+        frames: list[Any] = self._decoder.Decode(data)
         return frames
 
     def flush_buffers(self) -> None:

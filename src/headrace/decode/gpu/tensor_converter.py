@@ -1,6 +1,6 @@
 """Tensor converter: one decoded PyAV frame to upright RGB in PyTorch, on the planes' device.
 
-Run on the CPU by the tests; not yet run on a GPU.
+Tests run it on the CPU; not yet run on a GPU.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from typing import Final
 import torch
 from av.video.frame import VideoFrame
 
-from headrace.decode.converter import output_size, size_has_changed
+from headrace.decode.converter import output_size, size_change_error
 from headrace.decode.gpu.tensor_planes import Planes, planes_of
 from headrace.decode.resize import (
     Taps,
@@ -39,7 +39,8 @@ class TensorConverter:
 
     Takes YUV 4:2:0 of 8 or 10 bits (NV12, P010, or three planes), on its device or on the CPU.
     Matrix, range, crop, size, fit, interpolation and orientation mean the same as in
-    `ArrayConverter`; all is computed in float32, by the formulas of ITU-T H.273, and rounded once.
+    `ArrayConverter`. Values are computed in float32, by the formulas of ITU-T H.273, and rounded
+    once.
     Cost: up to 35 bytes of temporary memory per pixel of the frame, or of a larger result; bilinear
     45, bicubic 100 (measured at 2160p, on the CPU).
 
@@ -47,9 +48,10 @@ class TensorConverter:
     2.4 on average; smaller results of an odd width by at most 1. When enlarging noise swscale also
     clips in between, which is up to 46.
 
-    Chroma, at half the resolution, is enlarged as swscale does it. At full size, with 8 bits and an
-    even number of rows, four pixels share a chroma value. Else chroma is resized separately, by
-    averages or linear interpolation; where the width is even, two adjacent pixels share theirs.
+    Chroma, at half the resolution, is enlarged as by swscale. At full size, with 8 bits and an even
+    number of rows, four pixels share a chroma value. Otherwise chroma is resized separately, by
+    averages or linear interpolation; if the width is even, two adjacent pixels share a chroma
+    value.
     """
 
     def __init__(
@@ -65,14 +67,14 @@ class TensorConverter:
 
         Args:
             shape: Format of the frames.
-            orientation: How stored frames become upright.
+            orientation: Orientation of the stored frames.
             source: Name of the stream in messages.
             device: Device of the tensors; frames are on it, or on the CPU.
-            chroma_is_left: Location of the chroma of two adjacent pixels, where it is not shared:
-                at the left one, or between them.
+            chroma_is_left: Whether chroma is located at the left of two adjacent pixels, not
+                between them.
 
         Raises:
-            BackendError: only the CPU's converter makes this format.
+            BackendError: only the CPU's converter supports this format.
         """
         check_shape(shape, source, device)
         self._shape = shape
@@ -92,7 +94,7 @@ class TensorConverter:
         return *output_size(frame, self._shape, self._orientation, self._source), 3
 
     def new(self, shape: tuple[int, ...]) -> torch.Tensor:
-        """Return an uninitialised tensor of `shape` on the device.
+        """Return an uninitialized tensor of `shape` on the device.
 
         Raises:
             BackendError: the device is out of memory.
@@ -103,12 +105,12 @@ class TensorConverter:
     def convert(self, frame: VideoFrame, out: torch.Tensor | None) -> torch.Tensor:
         """Return `frame` as uint8 [H, W, 3] in [0, 255], RGB, written into `out` if given.
 
-        On a GPU it is complete when this thread's CUDA stream is; the frame may be freed at once.
+        On a GPU, work is submitted to this thread's CUDA stream; the frame may be freed at once.
 
         Raises:
             BackendError: its pixel format or matrix is not supported on a device; or PyTorch fails
-                there, as for lack of memory.
-            ConfigError: `out` is no uint8 tensor on the device.
+                there, for example for lack of memory.
+            ConfigError: `out` is not a uint8 tensor on the device.
             DecodeError: it does not fit `out`, because the stream changes its size.
         """
         expected = self.shape_of(frame)
@@ -116,7 +118,7 @@ class TensorConverter:
             out = self.new(expected)
         self._check(out)
         if tuple(out.shape) != expected:
-            raise size_has_changed(frame, self._source, tuple(out.shape[:2]), expected[:2])
+            raise size_change_error(frame, self._source, tuple(out.shape[:2]), expected[:2])
         lock = _GPU_REQUESTS if self._device.type == "cuda" else nullcontext()
         with self._errors(), lock, planes_of(frame, self._device, self._source) as planes:
             self._write(planes, self._yuv_to_rgb(frame, planes.bits), out)
@@ -135,7 +137,7 @@ class TensorConverter:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Raise PyTorch's errors as the device's, not the file's."""
+        """Raise PyTorch's errors as BackendErrors."""
         try:
             yield
         except HeadraceError:
@@ -150,36 +152,36 @@ class TensorConverter:
 
     def _yuv_to_rgb(self, frame: VideoFrame, bits: int) -> YuvToRgb:
         matrix, span = matrix_and_range(frame)
-        got = yuv_to_rgb(matrix, span, bits)
-        if got is None:
+        coefficients = yuv_to_rgb(matrix, span, bits)
+        if coefficients is None:
             raise BackendError(
-                f"frames of {self._source} have color matrix {matrix}; on a device those of "
-                "BT.601, BT.709, BT.2020, FCC and SMPTE 240M become RGB: leave keeps_on_device out"
+                f"frames of {self._source} have color matrix {matrix}; only BT.601, BT.709, "
+                "BT.2020, FCC and SMPTE 240M can become RGB: re-encode the file with another matrix"
             )
-        return got
+        return coefficients
 
-    def _write(self, planes: Planes, numbers: YuvToRgb, out: torch.Tensor) -> None:
+    def _write(self, planes: Planes, coefficients: YuvToRgb, out: torch.Tensor) -> None:
         shape, orientation = self._shape, self._orientation
         size = _size(planes.y)
         image: torch.Tensor | None = None
         if shape.crop is not None:
             image = _cut(
-                self._rgb(planes, numbers, size), orientation.stored_crop(shape.crop, size)
+                self._rgb(planes, coefficients, size), orientation.stored_crop(shape.crop, size)
             )
             size = _size(image)
         fitting = shape.fitting(orientation.upright_size(size))
         stored = orientation.upright_size(fitting.scaled)
         if shape.interpolation != "area":
-            image = self._rgb(planes, numbers, size) if image is None else image
+            image = self._rgb(planes, coefficients, size) if image is None else image
             image = self._resize(image, stored, _RGB_KERNELS[shape.interpolation])
         elif image is None:
-            image = self._rgb(planes, numbers, stored)
+            image = self._rgb(planes, coefficients, stored)
         else:
             shrinks = stored[0] <= size[0] and stored[1] <= size[1]
             image = self._resize(image, stored, area if shrinks else cubic)
         fitting.place(_upright(image, orientation).movedim(0, -1), out)
 
-    def _rgb(self, planes: Planes, numbers: YuvToRgb, size: tuple[int, int]) -> torch.Tensor:
+    def _rgb(self, planes: Planes, coefficients: YuvToRgb, size: tuple[int, int]) -> torch.Tensor:
         """Return an RGB image in stored orientation, float32 [3, *size] in whole levels."""
         height, width = size
         whole = _size(planes.y)
@@ -193,26 +195,27 @@ class TensorConverter:
             for side, length, shift in ((-1, width // columns, self._shift), (-2, height, 0.0)):
                 grows = kernel is area and length >= uv.shape[side]
                 uv = self._along(uv, side, length, linear if grows else kernel, shift)
-        chroma = self._chroma_part(uv, numbers)
+        chroma = self._chroma_part(uv, coefficients)
         if width % columns:
             chroma, columns = chroma.repeat_interleave(columns, -1)[..., :width], 1
-        # Pixels that share their chroma are a block; the arithmetic of chroma is done once for it.
+        # Pixels that share their chroma form a block, so that chroma is computed once per block.
         blocks = height // rows, rows, width // columns, columns
         rgb = chroma.new_empty((3, *blocks))
-        torch.add(chroma[:, :, None, :, None], y.reshape(blocks), alpha=numbers.luma, out=rgb)
+        torch.add(chroma[:, :, None, :, None], y.reshape(blocks), alpha=coefficients.luma, out=rgb)
         return _levels(rgb.view(3, height, width))
 
-    def _chroma_part(self, uv: torch.Tensor, numbers: YuvToRgb) -> torch.Tensor:
+    def _chroma_part(self, uv: torch.Tensor, coefficients: YuvToRgb) -> torch.Tensor:
         """Return the chroma part of red, green and blue, float32 [3, H, W] as `uv`."""
         u, v = uv
         chroma = uv.new_empty((3, *_size(uv)), dtype=torch.float32)
-        torch.mul(v, numbers.red_by_v, out=chroma[0])
-        torch.mul(u, numbers.green_by_u, out=chroma[1]).add_(v, alpha=numbers.green_by_v)
-        torch.mul(u, numbers.blue_by_u, out=chroma[2])
-        if numbers not in self._bases:
-            base = torch.tensor(numbers.base, dtype=torch.float32)
-            self._bases[numbers] = base[:, None, None].to(self._device)
-        return chroma.add_(self._bases[numbers])
+        torch.mul(v, coefficients.red_by_v, out=chroma[0])
+        torch.mul(u, coefficients.green_by_u, out=chroma[1])
+        chroma[1].add_(v, alpha=coefficients.green_by_v)
+        torch.mul(u, coefficients.blue_by_u, out=chroma[2])
+        if coefficients not in self._bases:
+            base = torch.tensor(coefficients.base, dtype=torch.float32)
+            self._bases[coefficients] = base[:, None, None].to(self._device)
+        return chroma.add_(self._bases[coefficients])
 
     def _resize(self, image: torch.Tensor, size: tuple[int, int], kernel: _Kernel) -> torch.Tensor:
         """Return whole levels [3, H, W] as [3, *size], rounded after each side, as Pillow does."""
@@ -239,22 +242,22 @@ class TensorConverter:
                 torch.from_numpy(taps.weights).to(self._device, torch.float32),
             )
         index, weights = self._taps[key]
-        # Gathered and summed, not multiplied as matrices, which may be TF32 on a GPU.
+        # Not a matrix product, which may use TF32 on a GPU.
         if side == -1:
             return _weighted(samples[..., index], weights).sum(-1)
         return _weighted(samples[..., index, :], weights[..., None]).sum(-2)
 
 
 def check_shape(shape: FrameFormat, source: str, device: torch.device | str) -> None:
-    """Do nothing if a device can convert frames to this format.
+    """Check that a device can convert frames to this format.
 
     Raises:
         BackendError: only the CPU can.
     """
-    for asked, only in ((shape.layout, "rgb"), (shape.dtype, "uint8")):
-        if asked != only:
+    for requested, supported in ((shape.layout, "rgb"), (shape.dtype, "uint8")):
+        if requested != supported:
             raise BackendError(
-                f"frames of {source} on {device} must be {only}, got {asked}; "
+                f"frames of {source} on {device} must be {supported}, got {requested}; "
                 "leave keeps_on_device out"
             )
 

@@ -30,15 +30,15 @@ class Planes:
 
 
 def check_stored(stored: str, source: str) -> None:
-    """Do nothing if frames of a stored pixel format can become RGB on a device.
+    """Check that frames of a stored pixel format can become RGB on a device.
 
     Raises:
         BackendError: they cannot.
     """
     if stored not in _BITS:
         raise BackendError(
-            f"frames of {source} are stored as {stored}; on a device {', '.join(_BITS)} become "
-            "RGB: leave keeps_on_device out"
+            f"frames of {source} are stored as {stored}; on a device only {', '.join(_BITS)} can "
+            "become RGB: leave keeps_on_device out"
         )
 
 
@@ -46,11 +46,10 @@ def check_stored(stored: str, source: str) -> None:
 def planes_of(frame: VideoFrame, device: torch.device, source: str) -> Iterator[Planes]:
     """Yield the planes of a frame on a device; work on them is submitted inside.
 
-    They are taken by DLPack without a copy; padded rows are a stride. Work inside runs on this
-    thread's CUDA stream. PyAV does not synchronise streams, so it is done here: FFmpeg decodes on
-    the GPU's default stream; this thread's stream waits for it, and it waits for this thread's work
-    before FFmpeg reuses the memory. (`record_stream` has no effect on memory that is not
-    PyTorch's.)
+    DLPack shares them without a copy; padding of rows becomes a stride. Work inside runs on this
+    thread's CUDA stream. PyAV does not synchronize streams. FFmpeg decodes on the GPU's default
+    stream, so this thread's stream waits for it, and it waits for this thread's work before FFmpeg
+    reuses the memory. (`record_stream` has no effect on memory that is not PyTorch's.)
 
     Raises:
         BackendError: frames are stored in another format.
@@ -58,29 +57,28 @@ def planes_of(frame: VideoFrame, device: torch.device, source: str) -> Iterator[
     stored = (frame.sw_format or frame.format).name
     check_stored(stored, source)
     is_on_gpu = frame.sw_format is not None
-    ours = torch.cuda.current_stream(device) if is_on_gpu else None
+    working = torch.cuda.current_stream(device) if is_on_gpu else None
     decoding = torch.cuda.default_stream(device) if is_on_gpu else None
-    if ours is not None and decoding is not None and ours != decoding:
-        ours.wait_stream(decoding)
+    if working is not None and decoding is not None and working != decoding:
+        working.wait_stream(decoding)
     try:
         yield _planes(frame, stored, device, source)
     finally:
-        if ours is not None and decoding is not None and ours != decoding:
-            decoding.wait_stream(ours)
+        if working is not None and decoding is not None and working != decoding:
+            decoding.wait_stream(working)
 
 
 def _planes(frame: VideoFrame, stored: str, device: torch.device, source: str) -> Planes:
-    # By capsule: torch.from_dlpack itself would name a stream, which PyAV refuses.
+    # By capsule: torch.from_dlpack would pass a stream, which PyAV refuses.
     y, *chroma = (from_dlpack(plane.__dlpack__()) for plane in frame.planes)
     half = ((frame.height + 1) // 2, (frame.width + 1) // 2)
     if chroma[0].shape[:2] != half:
         raise BackendError(
-            f"frames of {source} are {frame.height}x{frame.width} (height x width) in {stored}, "
-            "whose last row or column of chroma PyAV leaves out where a side is odd: leave "
-            "keeps_on_device out"
+            f"frames of {source} are {frame.height}x{frame.width} (height x width) in {stored}; "
+            "PyAV omits the last row or column of chroma of an odd side: leave keeps_on_device out"
         )
     bits = _BITS[stored]
-    # PyTorch computes little with uint16.
+    # PyTorch has few operations for uint16.
     kind = torch.uint8 if bits == 8 else torch.float32
     first, *others = (plane.to(device, kind) for plane in (y, *chroma))
     uv = torch.stack(others) if len(others) > 1 else others[0].movedim(-1, 0)
