@@ -1,4 +1,4 @@
-"""What batches are worth is counted in them: frames of one GOP that meet, beyond chance."""
+"""Design effect of batches, from frames of one GOP in the same batch."""
 
 import numpy as np
 import pytest
@@ -7,16 +7,16 @@ from headrace import Bursts, Population, ShuffledFrames, UniformFrames
 from headrace.measuring.design_effect import DesignEffectMeter
 
 MANY = Population.of([*[np.full(50, 12)] * 20, np.array([7, 11])])
-"""Its frames are no multiple of lanes and bursts, so that lanes are not in step."""
+"""Its number of frames is no multiple of lanes and bursts, so lanes are not in step."""
 BATCH = 32
 
 
 def counted(sampler, batches, population=MANY):
-    counter = DesignEffectMeter(population, sampler, BATCH)
+    meter = DesignEffectMeter(population, sampler, BATCH)
     order = sampler.order(population, 0)
     for number in range(batches):
-        counter.count(order[number * BATCH : (number + 1) * BATCH])
-    return counter
+        meter.count(order[number * BATCH : (number + 1) * BATCH])
+    return meter
 
 
 @pytest.mark.parametrize(
@@ -29,15 +29,15 @@ def counted(sampler, batches, population=MANY):
         (Bursts(frames_per_burst=2, lanes=32), 1, 2),
     ],
 )
-def test_what_is_counted_is_what_was_predicted(sampler, effect, inflation):
-    """200 batches of 32 in 1,000 GOPs: chance moves each of 8 lags by some 0.005."""
-    found = counted(sampler, 200)
-    assert found.design_effect(1.0) == pytest.approx(effect, abs=0.1)
-    assert found.inflation(1.0) == pytest.approx(inflation, abs=0.4)
-    assert found.inflation(0.5) == pytest.approx(1 + (found.inflation(1.0) - 1) / 2)
+def test_counted_and_predicted_design_effects_are_equal(sampler, effect, inflation):
+    """200 batches of 32 in 1,000 GOPs: chance changes each of 8 lags by about 0.005."""
+    meter = counted(sampler, 200)
+    assert meter.design_effect(1.0) == pytest.approx(effect, abs=0.1)
+    assert meter.inflation(1.0) == pytest.approx(inflation, abs=0.4)
+    assert meter.inflation(0.5) == pytest.approx(1 + (meter.inflation(1.0) - 1) / 2)
 
 
-def test_too_few_batches_tell_nothing_of_many():
+def test_too_few_batches_have_no_inflation():
     bursts = Bursts(frames_per_burst=6, lanes=32)
     assert counted(bursts, 10).inflation(0.5) is None
     assert counted(bursts, 11).inflation(0.5) > 1
@@ -45,13 +45,13 @@ def test_too_few_batches_tell_nothing_of_many():
     assert counted(bursts, 0).design_effect(0.5) is None
 
 
-def test_the_last_batch_of_an_epoch_is_left_out_if_it_is_smaller():
-    counter, other = (counted(UniformFrames(), 1) for _ in range(2))
-    counter.count(np.arange(BATCH - 1))
-    assert counter.inflation(0.5) is None
-    assert counter.design_effect(0.5) == other.design_effect(0.5)
+def test_a_smaller_last_batch_is_ignored():
+    meter, other = (counted(UniformFrames(), 1) for _ in range(2))
+    meter.count(np.arange(BATCH - 1))
+    assert meter.inflation(0.5) is None
+    assert meter.design_effect(0.5) == other.design_effect(0.5)
 
 
-def test_of_a_single_gop_nothing_is_told():
-    found = counted(UniformFrames(), 3, Population.of([np.array([200])]))
-    assert (found.design_effect(0.5), found.inflation(0.5)) == (None, None)
+def test_a_single_gop_has_no_design_effect():
+    meter = counted(UniformFrames(), 3, Population.of([np.array([200])]))
+    assert (meter.design_effect(0.5), meter.inflation(0.5)) == (None, None)

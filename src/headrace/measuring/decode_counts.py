@@ -47,7 +47,7 @@ class CountedRow(RepetitionRow[Counting]):
 
     @property
     def decoded(self) -> float:
-        """Near 1 is as cheap as reading in order; below 1, frames are reused."""
+        """Frames decoded ÷ delivered; 1 is the cost of reading in order, less means reuse."""
         return self.per_frame("decoded")
 
     def per_frame(self, count: str) -> float:
@@ -63,8 +63,8 @@ READ: Final[tuple[Column[CountedRow[Any]], ...]] = (
 )
 COLUMNS: Final = (DECODED, *READ)
 READING: Final = (
-    "CPU is processor time ÷ wall time, 100 % being one core. Decoded, seeks, opens and kB read "
-    "are for each frame delivered, by all processes."
+    "CPU is CPU time ÷ wall time; 100 % is one core. Decoded, seeks, opens and kB read are per "
+    "delivered frame, over all processes."
 )
 
 
@@ -88,7 +88,7 @@ def median_column(
 
 
 def p95_column(figure: Callable[[Any], float | None]) -> Column[Any]:
-    """Return the column of a p95 in milliseconds, which too few numbers do not have."""
+    """Return the column of a p95 in milliseconds; too few numbers have none."""
     return Column("p95 ms", lambda row: decimal(figure(row), TOO_SMALL))
 
 

@@ -1,4 +1,4 @@
-"""Design effect of delivered batches, from frames of one GOP that meet in them."""
+"""Design effect of delivered batches, from frames of one GOP in the same batch."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ class DesignEffectMeter:
         self._gops: list[NDArray[np.int64]] = []
 
     def count(self, frame_ids: NDArray[np.int64]) -> None:
-        """Count a batch, int64 [N]; smaller batches are ignored."""
+        """Count a full batch, int64 [N]; ignore smaller ones."""
         if len(frame_ids) == self._batch_size:
             self._gops.append(self._population.gop_of(frame_ids))
 
@@ -37,7 +37,7 @@ class DesignEffectMeter:
         return None if lags is None else design_effect(rho, lags)
 
     def inflation(self, rho: float) -> float | None:
-        """Return the statistical inefficiency over the batches that a burst spans, or over 8; None:
+        """Return the statistical inefficiency over the batches of a burst, or over 8; None:
         unknown."""
         lags = self._mate_lags(self._lags)
         return None if lags is None else long_run_inflation(rho, lags)

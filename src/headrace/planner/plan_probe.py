@@ -34,11 +34,11 @@ class PlanProbe:
     memory_bytes: int
     """Max buffered bytes plus two batches (the caller's and the next); excludes codecs."""
     design_effect: float | None
-    """Variance of a batch ÷ variance of independent frames, from the assumed ρ and the frames of
-    one GOP that met in batches beyond chance. None for clips, and with a single GOP."""
+    """Variance of a batch ÷ variance of independent frames, from the assumed ρ and the excess over
+    chance of frames of one GOP in the same batch. None for clips, and with a single GOP."""
     inflation: float | None
-    """Statistical inefficiency over the batches that a burst spans, or over 8; None also after too
-    few batches."""
+    """Statistical inefficiency over the batches of a burst, or over 8; None also with too few
+    batches."""
     frames: int
     """Frames delivered while measured, over all clips."""
     seconds: float
@@ -46,10 +46,10 @@ class PlanProbe:
     is_filled: bool
     """False if the lookahead was not full before the measurement, so the rate is too low."""
     others: float | None = None
-    """Cores kept busy by other programs meanwhile; None: unknown."""
+    """Cores kept busy by other programs during the measurement; None: unknown."""
 
 
-def run_trial(
+def run_probe(
     videos: VideoSet,
     sampler: Sampler,
     *,
@@ -64,16 +64,16 @@ def run_trial(
     store: IndexStore | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> PlanProbe:
-    """Deliver batches until the window is full, at most for six times `seconds`, then measure.
+    """Deliver batches until the window is full, for at most six times `seconds`; then measure.
 
     Raises:
         ConfigError: see `FrameLoader`.
     """
     num_frames = sampler.traits.num_frames
-    kind: Callable[..., FrameLoader] = partial(FrameLoader, sampling=sampler)
+    build: Callable[..., FrameLoader] = partial(FrameLoader, sampling=sampler)
     if num_frames is not None:
-        kind = partial(ClipLoader, clips=sampler)
-    loader = kind(
+        build = partial(ClipLoader, clips=sampler)
+    loader = build(
         [index.source for index in videos.indexes],
         batch_size=batch_size,
         size=size,
@@ -86,19 +86,19 @@ def run_trial(
         clock=clock,
     )
     population = videos.population
-    noise = DesignEffectMeter(population, sampler, batch_size) if num_frames is None else None
+    meter = DesignEffectMeter(population, sampler, batch_size) if num_frames is None else None
 
     def count(batch: Batch) -> None:
-        if noise is not None:
-            noise.count(population.frame_ids(batch.video.numpy(), batch.index.numpy()))
+        if meter is not None:
+            meter.count(population.frame_ids(batch.video.numpy(), batch.index.numpy()))
 
     delivery = LoaderDelivery(loader, count)
     repetition = time_delivery(type(sampler).__name__, delivery, seconds, clock)
     return PlanProbe(
         memory_bytes=repetition.held_bytes
         + 2 * batch_size * (num_frames or 1) * math.prod(size) * 3,
-        design_effect=None if noise is None else noise.design_effect(rho),
-        inflation=None if noise is None else noise.inflation(rho),
+        design_effect=None if meter is None else meter.design_effect(rho),
+        inflation=None if meter is None else meter.inflation(rho),
         frames_per_second=repetition.frames / repetition.seconds,
         amplification=repetition.decoded / repetition.frames,
         seeks=repetition.seeks / repetition.frames,
