@@ -1,4 +1,4 @@
-"""Records that tests make, and what is shown of them, held against a text file."""
+"""Records for tests, and comparison of their pages with text files."""
 
 from pathlib import Path
 
@@ -11,52 +11,51 @@ from headrace.report.text import finding_lines
 
 PAGES = Path(__file__).parent / "pages"
 FAST = {"model_name": "squeezenet1_1", "batch_size": 2, "seconds": 0.01, "repeats": 1}
-"""A configuration that takes a second or two."""
+"""Options of a measurement of a second or two."""
 
 
 def made(*command, cores=4, **configuration):
-    """Return where a record comes from: this machine, as if it had so many usable cores."""
-    here = provenance(configuration, command)
-    machine = here.machine.model_copy(update={"usable_cores": cores})
-    return here.model_copy(update={"machine": machine})
+    """Return a provenance of this machine with `cores` usable cores."""
+    current = provenance(configuration, command)
+    machine = current.machine.model_copy(update={"usable_cores": cores})
+    return current.model_copy(update={"machine": machine})
 
 
 def spent(seconds, *, cores=1.0, others=0.0):
-    """Return the times of a repetition, as its fields; others are the cores of other programs."""
+    """Return the time fields of a repetition; `others`: cores used by other programs."""
     cpu = {"cpu_seconds": cores * seconds, "others_cpu_seconds": others * seconds}
     return {"seconds": seconds, **cpu}
 
 
 def recorded(seconds, kind=VariantRecord, *, others=0.0, **fields):
-    """Return a record of turns that each did 100 of something, on a machine of 4 cores.
+    """Return a record of repetitions with an amount of 100, on a machine with 4 cores.
 
     Args:
-        seconds: Variant -> the times of its turns.
+        seconds: Variant -> seconds of each repetition.
         kind: Class of the record.
-        others: Cores of other programs.
+        others: Cores used by other programs.
         fields: Further fields of the record.
     """
     turns = [
-        VariantRepetition(way=name, amount=100, **spent(s, others=others))
-        for name, each in seconds.items()
-        for s in each
+        VariantRepetition(way=name, amount=100, **spent(duration, others=others))
+        for name, durations in seconds.items()
+        for duration in durations
     ]
     return kind(provenance=made(), turns=tuple(turns), **fields)
 
 
 def check_shown(benchmark, cases):
-    """Hold `pages/NAME.txt` against what records show: the first all, the others their findings.
+    """Compare the pages of records with `pages/NAME.txt`; after the first, only their findings.
 
-    Records are read from their JSON first.
+    Each record is written to JSON and read before.
 
     Args:
-        benchmark: Whose records they are.
-        cases: What a record stands for -> the record.
+        benchmark: Benchmark of the records.
+        cases: Name of the case -> record.
     """
     lines = []
     for case, record in cases.items():
-        again = benchmark.record.model_validate_json(record.model_dump_json())
-        page = benchmark.page(again)
+        page = benchmark.page(benchmark.record.model_validate_json(record.model_dump_json()))
         is_first = not lines
         lines += [f"# {case}", ""]
         lines += render_benchmark_text(page).splitlines() if is_first else []
@@ -67,17 +66,17 @@ def check_shown(benchmark, cases):
 
 
 def check_text(name, text):
-    """Hold `pages/NAME.txt` against a text; write the file where it is missing, and fail."""
+    """Compare a text with `pages/NAME.txt`; write a missing file, and fail."""
     path = PAGES / f"{name}.txt"
     if not path.is_file():
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, "utf-8")
-        pytest.fail(f"{path} was missing and is written; read it, and run this again")
+        pytest.fail(f"{path} was missing and has been written; review it, and run the test again")
     assert text.splitlines() == path.read_text("utf-8").splitlines()
 
 
 def _advice(finding):
-    """What a program is told besides the text: the advice as a value, and what sets the pace."""
+    """Return the line on the advice and the bottleneck, as values."""
     change, bound = finding.advice, f"  Bound by: {finding.bound_by}" if finding.bound_by else ""
     if change is None:
         return f"  No advice.{bound}"

@@ -1,4 +1,4 @@
-"""All variants give the same of the same frames; one that does not is named."""
+"""All variants have equal results; a different result is an error."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def work():
 
 
 @pytest.mark.parametrize("speed", [None, 8.0])
-def test_threads_give_what_the_sequence_gives(index, work, speed):
+def test_threads_and_sequential_stages_have_equal_results(index, work, speed):
     def passages(way):
         source = LoadGenerator([index], num_frames=30, speed=speed)
         return list(way(work, source, SYSTEM_CLOCK))
@@ -33,7 +33,7 @@ def test_threads_give_what_the_sequence_gives(index, work, speed):
     one, other = passages(sequential), passages(threaded)
     assert [each.answer for each in one] == [each.answer for each in other]
     assert [each.answer.number for each in one] == list(range(30))
-    assert len({each.answer.picture for each in one}) > 10, "pictures are told apart"
+    assert len({each.answer.picture for each in one}) > 10, "images differ"
     stages = {"decode", "preprocess", "model", "show"}
     assert set(one[0].work_ns) == stages
     assert set(other[0].work_ns) == stages
@@ -48,13 +48,16 @@ def passage(number, picture=0):
 
 
 @pytest.mark.parametrize(
-    ("second", "said"),
+    ("second", "message"),
     [
-        ([passage(0), passage(1, picture=7)], r"frame 1 gave .* at first and .* by threads"),
-        ([passage(0)], "12 frames came out at first and 11 by threads"),
+        (
+            [passage(0), passage(1, picture=7)],
+            r"frame 1 gave .* in the first repetition, but .* with threads",
+        ),
+        ([passage(0)], "the first repetition returned 12 frames, but 11 with threads"),
     ],
 )
-def test_a_way_that_gives_something_else_is_a_fault(second, said):
+def test_a_variant_with_different_results_is_an_error(second, message):
     settling = [passage(number) for number in range(-10, 0)]
     variants = {
         "sequential": lambda *order: [*settling, passage(0), passage(1)],
@@ -62,11 +65,11 @@ def test_a_way_that_gives_something_else_is_a_fault(second, said):
     }
     turns = ComparedRepetitions(variants=variants, frames=12, clock=SYSTEM_CLOCK)
     assert turns.take(("sequential", None)).way == "sequential"
-    with pytest.raises(StageError, match=said):
+    with pytest.raises(StageError, match=message):
         turns.take(("threads", None))
 
 
-def test_pixels_and_tensor_of_a_frame_share_one_memory():
+def test_pixels_and_tensor_of_a_frame_share_memory():
     frame = SharedFrame(number=0, due_ns=0, size=(3, 5), tensor_shape=(1, 3, 2, 2))
     memory = memoryview(bytearray(SharedFrame.bytes_of(3 * 5 * 3, 12 * 4)))
     frame.pixels(memory)[:] = 7

@@ -1,4 +1,4 @@
-"""What the two modes are told apart by, in comments made from the figures."""
+"""Findings of the offline and real-time scenarios."""
 
 from bench.shown import check_shown, made
 from headrace.bench.scenarios import SCENARIOS, ScenarioRepetition, ScenariosRecord
@@ -29,7 +29,7 @@ def steadiness(live, offline):
     return recorded(turn("offline", 90, fps_cv=offline), turn("realtime", 30, fps_cv=live))
 
 
-def test_the_modes_are_compared_like_this():
+def test_findings_on_scenarios():
     busy = turn("realtime", 21, **SLOW, others_cpu_seconds=24)
     cases = {
         "nothing is dropped": recorded(*USUAL),

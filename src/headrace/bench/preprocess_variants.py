@@ -8,7 +8,13 @@ import numpy as np
 import torch
 
 from headrace.bench.benchmark import Context
-from headrace.bench.model_variants import ModelRuns, decoding, hold_frames, on_device, prove_alike
+from headrace.bench.model_variants import (
+    ModelRuns,
+    cache_frames,
+    check_frames_equal,
+    decoding,
+    on_device,
+)
 from headrace.bench.preprocess import (
     DECODE,
     INFER,
@@ -37,13 +43,13 @@ Models = Mapping[Place, Model[Labels]]
 
 @contextmanager
 def prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[PreprocessRecord]]:
-    """Prove equal tensors on all devices; yield every step on every device.
+    """Check that all devices give equal tensors; yield every step on every device.
 
     Raises:
         ConfigError, MediaError: model or video is not available.
         BackendError: tensors differ between GPU and CPU.
     """
-    cached = hold_frames(config.videos[0], config.batch_size, context.store)
+    cached = cache_frames(config.videos[0], config.batch_size, context.store)
     compute = ComputeOptions(
         model_name=config.model_name, weights=config.weights, batch_size=config.batch_size
     )
@@ -83,22 +89,27 @@ def prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[P
 def _agreements(
     runs: ModelRuns, models: Models, levels: Mapping[PrepLevel, Preprocess]
 ) -> Iterator[Agreement]:
-    """Yield the difference of each place's tensors from the CPU's, one frame per batch."""
+    """Yield the difference of each device's tensors from the CPU's, for one frame per batch."""
     frames, std = np.stack([batch[0] for batch in runs.cached.batches]), models["cpu"].input.std
     for place in [place for place in models if place != "cpu"]:
         for level, preprocess in levels.items():
             with _threads(place):
                 tensors = _on_device(preprocess, place)(frames).cpu()
-            what = f"preprocessing ({level}) gives other tensors on {place} than on the CPU"
-            expected, fix = preprocess(frames), "preprocess on the CPU"
-            most, mean = prove_alike(what, expected, tensors, std, (MOST_APART, MEAN_APART), fix)
+            most, mean = check_frames_equal(
+                f"tensors of preprocessing ({level}) differ between {place} and the CPU",
+                preprocess(frames),
+                tensors,
+                std,
+                allowed=(MOST_APART, MEAN_APART),
+                fix="preprocess on the CPU",
+            )
             yield Agreement(level=level, place=place, most=most, mean=mean)
 
 
 def _timed_passes(
     runs: ModelRuns, models: Models, levels: Mapping[PrepLevel, Preprocess]
 ) -> dict[tuple[str, Place], Work]:
-    """Return the work of each step that goes through cached batches."""
+    """Return the work of each step on cached batches."""
     batches = runs.cached.batches
     works: dict[tuple[str, Place], Work] = {
         (level, place): runs.passes(batches, _on_device(preprocess, place))
@@ -118,14 +129,14 @@ def _threads(place: Place) -> AbstractContextManager[None]:
 
 
 def _on_device(preprocess: Preprocess, place: Place) -> Preprocess:
-    """Return preprocessing of CPU frames in a place; for a GPU it includes the transfer."""
+    """Return preprocessing of CPU frames on a device; for a GPU, with the transfer."""
     if place != "gpu":
         return preprocess
     carrier = Transfer("cuda")
 
-    def carried(frames: Frames) -> torch.Tensor:
+    def transfer_and_preprocess(frames: Frames) -> torch.Tensor:
         tensor = preprocess(carrier.carry(frames))
-        torch.cuda.current_stream().synchronize()  # so that the timing includes it
+        torch.cuda.current_stream().synchronize()  # so that the timing includes the GPU's work
         return tensor
 
-    return carried
+    return transfer_and_preprocess

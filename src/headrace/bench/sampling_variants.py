@@ -41,7 +41,7 @@ _COMPARED: Final = 16
 def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord:
     """Check that frames are equal, then time `config.repeats` repetitions of each strategy.
 
-    Nothing else should run on the machine.
+    Run it on an idle machine.
 
     Raises:
         ConfigError: a batch is larger than the data set, or the memory does not hold three batches.
@@ -188,12 +188,12 @@ class SamplingVariants:
         wanted = UniformFrames().order(self.videos.population, 0)[:count].tolist()
         with self._dataset() as dataset:
             items = dataset.__getitems__(wanted)
-        for frame, item, other in zip(wanted, items, loaded, strict=True):
+        for frame, item, pixels in zip(wanted, items, loaded, strict=True):
             expected = plain[frame]
-            if not (torch.equal(item["frame"], expected) and torch.equal(other, expected)):
-                index, place = self.videos.indexes[item["video"]], item["index"]
-                at = f" (at {index.seconds(place):.3f} s)"
-                raise unequal_frame(index, place, "the baseline", at)
+            if not (torch.equal(item["frame"], expected) and torch.equal(pixels, expected)):
+                index, frame_index = self.videos.indexes[item["video"]], item["index"]
+                at = f" (at {index.seconds(frame_index):.3f} s)"
+                raise unequal_frame(index, frame_index, "the baseline", at)
         return count
 
     @property

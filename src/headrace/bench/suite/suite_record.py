@@ -85,7 +85,7 @@ def read_suite(folder: Path) -> SuiteRecord | None:
         return None
     except (OSError, ValidationError) as error:
         raise ConfigError(
-            f"cannot read {path}: {fault_of(error)}; headrace bench all --rerun measures anew"
+            f"cannot read {path}: {fault_of(error)}; headrace bench all --rerun measures again"
         ) from error
 
 
