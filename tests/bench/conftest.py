@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from bench.shown import FAST
+from bench.records import FAST, pages_text
 from headrace.bench.benchmark import Context
 from headrace.decode.index_store import IndexStore
 from headrace.testing.synth import SynthClip, write_clip
@@ -46,3 +46,9 @@ def measure(clip, store):
         return record
 
     return run
+
+
+@pytest.fixture
+def check_pages(holds):
+    """Return a function: benchmark, case -> record; compares their pages with a snapshot."""
+    return lambda benchmark, cases: holds(f"{benchmark.name}.txt", pages_text(benchmark, cases))

@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from bench.shown import FAST, check_shown, recorded
+from bench.records import FAST, recorded
 from headrace.bench import affinity
 from headrace.bench.benchmark import Context
 from headrace.errors import ConfigError
@@ -95,7 +95,7 @@ def test_a_system_without_binding_varies_only_threads(measure, monkeypatch):
     assert any(line.startswith("This system cannot bind") for line in finding.evidence)
 
 
-def test_findings_on_settings():
+def test_findings_on_settings(check_pages):
     one = affinity.CoreBinding(way="all cores", cores=None, num_cores=1, threads=None)
     cases = {
         "one thread is faster": record([1, 0.8], EVERY, SINGLE),
@@ -103,7 +103,7 @@ def test_findings_on_settings():
         "nothing is faster": record([1, 1, 2], EVERY, SINGLE, HALF),
         "one core": record([1], one),
     }
-    check_shown(affinity.AFFINITY, cases)
+    check_pages(affinity.AFFINITY, cases)
 
 
 def test_an_unknown_model_is_refused(measure):

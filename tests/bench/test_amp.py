@@ -2,7 +2,7 @@
 
 import torch
 
-from bench.shown import check_shown, recorded
+from bench.records import recorded
 from decode.gpus import needs_gpu
 from headrace.bench.amp import AMP, AmpRecord, PrecisionAccuracy
 from headrace.bench.benchmark import Context
@@ -36,14 +36,14 @@ def test_both_precisions_of_a_cpu_are_timed_and_compared(measure):
     assert not torch.is_autocast_enabled("cpu")
 
 
-def test_findings_on_precisions():
+def test_findings_on_precisions(check_pages):
     cases = {
         "faster": record([0.5, 0.5]),
         "emulated": record([2, 2], native=False),
         "on a GPU": record([0.5, 0.5], device="cuda"),
         "random weights": record([1, 1], is_random=True),
     }
-    check_shown(AMP, cases)
+    check_pages(AMP, cases)
     assert AMP.page(cases["emulated"]).table.rows[1][-1] == "emulated"
 
 

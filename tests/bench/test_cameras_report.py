@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.shown import check_shown, made
+from bench.records import local_provenance
 from headrace.bench.cameras import CAMERAS, CameraRun, CamerasRecord, rows_of
 
 
@@ -14,7 +14,7 @@ def run(way, ranks, workers, seconds, decoded=600, others=0.0):
 
 def record(*runs):
     facts = {"clips": 10, "cameras": 6, "pictures": 600, "compared": 96}
-    return CamerasRecord(provenance=made(), runs=runs, **facts)
+    return CamerasRecord(provenance=local_provenance(), runs=runs, **facts)
 
 
 MEASURED = record(
@@ -42,7 +42,7 @@ def test_repetitions_of_one_variant_are_one_row_of_medians():
     assert CAMERAS.page(repeated).table.rows[1][-2] == "5.00"
 
 
-def test_findings_on_variants():
+def test_findings_on_variants(check_pages):
     plain, loader = run("decode", 1, 1, 4.0), run("loader", 1, 1, 5.0)
     busy = (run("decode", 1, 1, 4.0, others=4), loader, run("wandering", 1, 1, 10.0))
     cases = {
@@ -52,4 +52,4 @@ def test_findings_on_variants():
         "plain decoding alone": record(plain),
         "clips were cut": MEASURED.model_copy(update={"pictures_read": 60}),
     }
-    check_shown(CAMERAS, cases)
+    check_pages(CAMERAS, cases)

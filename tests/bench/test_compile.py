@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from torch import nn
 
-from bench.shown import check_shown, recorded
+from bench.records import recorded
 from headrace.bench.compile_model import COMPILE, COMPILE_VARIANTS, CompileRecord, prepared
 from headrace.errors import BackendError
 
@@ -62,7 +62,7 @@ def test_a_failed_compilation_or_different_scores_are_refused_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_findings_on_compiling():
+def test_findings_on_compiling(check_pages):
     """At 100 and 200 frames/s, a frame saves 5 ms, so 30 s pay off after 6,000 frames."""
     cases = {
         "it pays": record([1, 1], [0.5, 0.5]),
@@ -71,7 +71,7 @@ def test_findings_on_compiling():
         "turns differ too much": record([1, 1.5], [0.5, 0.5]),
         "it was compiled before": record([1, 1], [0.5, 0.5], is_cached=True),
     }
-    check_shown(COMPILE, cases)
+    check_pages(COMPILE, cases)
     rates, elapsed = COMPILE.page(cases["it pays"]).charts
     assert list(rates.figure.data[0].x) == [100, 200]
     assert [(list(line.x), list(line.y)) for line in elapsed.figure.data] == [

@@ -6,7 +6,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from bench.shown import check_shown, recorded
+from bench.records import recorded
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.bench import decode
@@ -121,7 +121,7 @@ def test_ranges_are_spread_over_the_videos_and_begin_at_keyframes(tmp_path):
     assert len({(item.video, item.wanted) for item in singles}) == len(singles) == 24
 
 
-def test_the_fastest_method_is_advised_and_every_method_has_a_row():
+def test_the_fastest_method_is_advised_and_every_method_has_a_row(check_pages):
     on_cpu = {"device": "CPU", "compared": 8}
     methods = (
         MethodRecord(way="PyAV", is_ours=True, **on_cpu),
@@ -138,7 +138,7 @@ def test_the_fastest_method_is_advised_and_every_method_has_a_row():
         "other programs ran": recorded(seconds, DecodeRecord, methods=methods, others=0.3, **read),
         "the same beside a GPU": recorded({**seconds, "NVDEC": [0.2, 0.2]}, DecodeRecord, **beside),
     }
-    check_shown(DECODE, cases)
+    check_pages(DECODE, cases)
 
 
 @needs_torchcodec

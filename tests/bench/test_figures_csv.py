@@ -9,7 +9,7 @@ import pytest
 from bench import test_affinity, test_live, test_memory, test_overlap, test_prefetch
 from bench import test_workers as workers
 from bench.checksums import CHECKSUMS
-from bench.shown import recorded
+from bench.records import recorded
 from headrace.bench.decode import DECODE, DecodeRecord, MethodRecord
 from headrace.bench.registry import BENCHMARKS
 from headrace.bench.suite.suite_record import read_record

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.shown import check_shown, made, spent
+from bench.records import local_provenance, timing
 from headrace.bench.live_capacity import (
     LIVE,
     LatencySlo,
@@ -97,14 +97,14 @@ def step(level, p95, broken_by=(), *, offered=None, dropped=0, others=0.0):
         latency_p50=p95 / 2,
         latency_p95=p95,
         broken_by=broken_by,
-        **usual | spent(5, others=others),
+        **usual | timing(5, others=others),
     )
 
 
 def recorded(*steps, search="rate", least=5.0, most=4000.0):
     usual = {"p95_ms": 100, "max_drop": 0.01, "frame_rate": 30, "model_seconds": 0.5}
     asked = {"search": search, "least": least, "most": most}
-    return LiveRecord(provenance=made(), steps=steps, **usual, **asked)
+    return LiveRecord(provenance=local_provenance(), steps=steps, **usual, **asked)
 
 
 BROKEN = ("p95 latency 143 ms",)
@@ -115,7 +115,7 @@ def streams(*steps):
     return recorded(*steps, search="streams", least=1, most=64)
 
 
-def test_findings_on_the_limit():
+def test_findings_on_the_limit(check_pages):
     busy = (step(30, 20, others=1), step(60, 143, BROKEN, others=1))
     cases = {
         "a limit": recorded(*USUAL),
@@ -127,7 +127,7 @@ def test_findings_on_the_limit():
         "a limit of streams": streams(step(2, 20), step(3, 143, BROKEN)),
         "other programs ran": recorded(*busy),
     }
-    check_shown(LIVE, cases)
+    check_pages(LIVE, cases)
 
 
 SLO = LatencySlo(p95_ms=100, max_drop=0.01)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.shown import check_shown, made
+from bench.records import local_provenance
 from headrace.bench import memory
 from headrace.bench.memory_child import climb
 from headrace.bench.memory_processes import _cells, process_name
@@ -142,7 +142,7 @@ def recorded(*cells, **changed):
         **{"limit_bytes": 2 << 30, "sizes": SIZES, "not_kept": None},
     }
     return memory.MemoryRecord(
-        provenance=made(prep_level="medium"), cells=cells, **{**usual, **changed}
+        provenance=local_provenance(prep_level="medium"), cells=cells, **{**usual, **changed}
     )
 
 
@@ -159,7 +159,7 @@ USUAL = (
 )
 
 
-def test_findings_on_peak_memory():
+def test_findings_on_peak_memory(check_pages):
     lost = {"precision": "float16", "status": "failed", "why": "no float16 here"}
     on_gpu = [cell(c.size, c.batch_size, 400, allocated_bytes=380 * MIB) for c in USUAL[:2]]
     cases = {
@@ -173,7 +173,7 @@ def test_findings_on_peak_memory():
         "on a GPU": recorded(*on_gpu, device="cuda", device_name="Card A"),
         "the table is not kept": recorded(*USUAL, not_kept="cannot write there: no space left"),
     }
-    check_shown(memory.MEMORY, cases)
+    check_pages(memory.MEMORY, cases)
     failed, gpu = memory.MEMORY.page(cases["one failed"]), memory.MEMORY.page(cases["on a GPU"])
     assert failed.table.rows[-1] == ("float16 × 1", "failed", "failed")
     assert gpu.table.rows[0] == ("float32 × 1", "380/400", "380/400")

@@ -1,6 +1,6 @@
 """Findings of the overlap benchmark: the fastest variant, its bound and its latency."""
 
-from bench.shown import check_shown, made, spent
+from bench.records import local_provenance, timing
 from headrace.bench.overlap import OVERLAP, VARIANTS, OverlapRecord, OverlapRepetition
 
 WORK = {"decode": 2.0, "preprocess": 1.0, "model": 5.0, "show": 2.0}
@@ -11,11 +11,11 @@ def recorded(rates, *, cores=1.0, usable=4, others=0.0):
     turns = []
     for variant, (fps, ms) in zip(VARIANTS, rates, strict=True):
         for latency in ((), (ms - 1,) * 30 + (ms + 1,) * 30):
-            took = {**spent(2, cores=cores, others=others), "latency_ms": latency, "work_ms": WORK}
+            took = {**timing(2, cores=cores, others=others), "latency_ms": latency, "work_ms": WORK}
             turns += [OverlapRepetition(way=variant, fps=fps, **took)] * 2
     facts = {"videos": 1, "frames": 60, "settling": 10, "offered_fps": 70, "compared": 70}
     facts |= {"model_seconds": 0.5, "processes_seconds": 8}
-    here = made("headrace", "bench", "overlap", cores=usable)
+    here = local_provenance("headrace", "bench", "overlap", cores=usable)
     return OverlapRecord(provenance=here, turns=tuple(turns), **facts)
 
 
@@ -27,7 +27,7 @@ def at(*fps, **options):
     return recorded([(rate, 9) for rate in fps], **options)
 
 
-def test_findings_on_variants():
+def test_findings_on_variants(check_pages):
     cases = {
         "the cores allow it": recorded(USUAL),
         "two cores allow it too": recorded(USUAL, usable=2),
@@ -42,7 +42,7 @@ def test_findings_on_variants():
         "other programs ran": at(100, 150, 140, others=1.0),
         "one does not keep up": recorded([(60, 90), (150, 12), (140, 14)]),
     }
-    check_shown(OVERLAP, cases)
+    check_pages(OVERLAP, cases)
 
 
 def test_the_work_of_each_stage_is_that_of_the_sequential_variant():

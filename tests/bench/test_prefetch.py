@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.clocks import TickingClock
-from bench.shown import check_shown, made, spent
+from bench.records import local_provenance, timing
 from headrace.bench.benchmark import Context
 from headrace.bench.prefetch import PREFETCH, PrefetchConfig, PrefetchRecord, PrefetchRepetition
 from headrace.bench.prefetch_loop import PrefetchLoop
@@ -77,13 +77,15 @@ def turn(factor, seconds, *, is_pinned=False, waits=(5.0,) * 10, copies=(), othe
         intervals_ms=(100.0 - seconds, 100.0 + seconds) * 5,
         waits_ms=waits,
         copies_ms=copies,
-        **spent(seconds, others=others) | {"frames": 1000, "memory_bytes": 200_000_000},
+        **timing(seconds, others=others) | {"frames": 1000, "memory_bytes": 200_000_000},
     )
 
 
 def recorded(*turns):
     facts = {"workers": 2, "batch_frames": 100, "batch_bytes": 20_000_000}
-    return PrefetchRecord(provenance=made(), turns=turns, load_ms=400, step_ms=500, **facts)
+    return PrefetchRecord(
+        provenance=local_provenance(), turns=turns, load_ms=400, step_ms=500, **facts
+    )
 
 
 USUAL = (turn(1, 8), turn(2, 6), turn(4, 5), turn(8, 5))
@@ -112,7 +114,7 @@ def on_gpu(seconds):
     )
 
 
-def test_findings_on_depth_and_pinned_memory():
+def test_findings_on_depth_and_pinned_memory(check_pages):
     pinned = [copied(2, seconds, 0.1, is_pinned=True) for seconds in (4, 9)]
     cases = {
         "saturates": recorded(*USUAL),
@@ -127,7 +129,7 @@ def test_findings_on_depth_and_pinned_memory():
         "pinned is slower": on_gpu(8.0),
         "turns of pinned memory differ": recorded(copied(2, 5, 2.0, is_pinned=False), *pinned),
     }
-    check_shown(PREFETCH, cases)
+    check_pages(PREFETCH, cases)
 
 
 def test_the_charts_show_both_kinds_of_memory():

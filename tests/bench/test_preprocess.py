@@ -2,7 +2,7 @@
 
 import torch
 
-from bench.shown import check_shown, recorded
+from bench.records import recorded
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.bench.preprocess import (
     LEVELS,
@@ -75,14 +75,14 @@ def test_a_gpu_has_equal_tensors_and_is_timed_too(measure):
     }
 
 
-def test_findings_on_preprocessing():
+def test_findings_on_preprocessing(check_pages):
     cases = {
         "without a GPU": record(ON_CPU),
         "with a GPU": record(ON_CPU | ON_GPU),
         "nothing is quicker": record(ON_CPU | {("infer", "1 thread"): 0.7}),
         "turns differ too much": record(ON_CPU, spread=2.0),
     }
-    check_shown(PREPROCESS, cases)
+    check_pages(PREPROCESS, cases)
     names = [path.name for path in paths(PREPROCESS.rows(cases["with a GPU"]))]
     assert names == ["cpu, model on gpu", "gpu", "cpu"]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bench.shown import check_shown, made, spent
+from bench.records import local_provenance, timing
 from headrace.bench.benchmark import Context
 from headrace.bench.sampling import WAYS, SamplingConfig, SamplingRecord, StrategyRecord
 from headrace.bench.sampling_report import SAMPLING
@@ -115,7 +115,7 @@ IMPOSSIBLE = strategy("quarter", why_not="three batches do not fit")
 def turns(name, frames, *, cores=2.0, others=0.0, decoded=1.0, **options):
     """Return a repetition of 10 s for each number of frames."""
     took = {
-        **spent(10, cores=cores, others=others),
+        **timing(10, cores=cores, others=others),
         **{"opens": 0, "bytes_read": 0, "held_bytes": 50_000_000, "is_filled": True},
         **{"warm_up_frames": 128, "warm_up_seconds": 1, **options},
     }
@@ -130,7 +130,7 @@ def recorded(*timed, usable=2, strategies=(BASELINE, AHEAD, BURSTS), **options):
     facts = {"videos": 40, "frames": 12_000, "gops": 400, "compared": 16, "workers": 2}
     asked = {"batch_size": 128, "memory_budget": 2**30, "burst": 8, "rho": 0.9}
     return SamplingRecord(
-        provenance=made(cores=usable, batch_size=128),
+        provenance=local_provenance(cores=usable, batch_size=128),
         strategies=strategies,
         turns=tuple(turn for repetitions in timed for turn in repetitions),
         **facts | asked | options,
@@ -161,7 +161,7 @@ def memory(naive, quarter, full, **options):
     )
 
 
-def test_findings_on_strategies():
+def test_findings_on_strategies(check_pages):
     ahead, unsteady = turns("look-ahead", [5000]), turns("bursts", [1000, 2000])
     busy_base = turns("baseline", [500], others=0.5)
     every = tuple(strategy(way, inflation=2.5 if way == "bursts" else 1) for way in WAYS)
@@ -189,7 +189,7 @@ def test_findings_on_strategies():
         "a window that was still filling": memory([500], [4800], [5000], is_filled=False),
         "every strategy, in little memory": recorded(BASE, strategies=every, **small),
     }
-    check_shown(SAMPLING, cases)
+    check_pages(SAMPLING, cases)
 
 
 def test_the_explanation_mentions_the_star_only_if_there_is_one():

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from bench.shown import check_shown, recorded
+from bench.records import recorded
 from decode.gpus import needs_gpu
 from headrace.bench.benchmark import Context
 from headrace.bench.model_variants import ModelRuns
@@ -89,12 +89,12 @@ def test_names_are_evenly_spaced():
     assert spaced("ab", 3) == ["a", "b"]
 
 
-def test_findings_on_splits():
+def test_findings_on_splits(check_pages):
     cases = {
         "it pays": record([1, 1], [1, 1], [0.8, 0.8]),
         "it does not": record([1, 1], [1.2, 1.2], [1.1, 1.1]),
     }
-    check_shown(SPLIT, cases)
+    check_pages(SPLIT, cases)
 
 
 @needs_gpu

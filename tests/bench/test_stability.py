@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.shown import check_shown, made, spent
+from bench.records import local_provenance, timing
 from headrace.bench.overlap_work import ModelWork
 from headrace.bench.stability import STABILITY, Candidate, StabilityRecord, StabilityRepetition
 from headrace.bench.stability_search import (
@@ -126,7 +126,7 @@ def turn(batch_size, queue_depth, cv, rate, *, others=0.0):
         warm_up=27 if queue_depth == 8 else 10,
         fps=(rate * (1 - cv), rate * (1 + cv)) * 50,
         frames_per_second=rate,
-        **asked | spent(10, others=others),
+        **asked | timing(10, others=others),
     )
 
 
@@ -135,7 +135,7 @@ def recorded(*turns, **changed):
         **{"target": 0.05, "iterations": 100, "repeats": 1, "run_depth": 2, "max_seconds": 90},
         **{"model_seconds": 0.5, "left_out": (), "unbegun": None},
     }
-    return StabilityRecord(provenance=made(), turns=turns, **{**usual, **changed})
+    return StabilityRecord(provenance=local_provenance(), turns=turns, **{**usual, **changed})
 
 
 def repeated(*cvs):
@@ -146,7 +146,7 @@ USUAL = (turn(1, 8, 0.2, 30), turn(2, 8, 0.03, 50), turn(2, 2, 0.04, 48), turn(2
 BURST = turn(1, 2, 0.5, 30).model_copy(update={"fps": (10.0,) * 99 + (4000.0,)})
 
 
-def test_findings_on_candidates():
+def test_findings_on_candidates(check_pages):
     deep = (turn(1, 8, 0.2, 30), turn(2, 8, 0.03, 50), turn(2, 2, 0.3, 48))
     larger = (turn(1, 8, 0.06, 44), turn(2, 8, 0.125, 62), turn(4, 8, 0.138, 76))
     cases = {
@@ -163,7 +163,7 @@ def test_findings_on_candidates():
         "few iterations": recorded(*USUAL, iterations=20),
         "results at once": recorded(BURST),
     }
-    check_shown(STABILITY, cases)
+    check_pages(STABILITY, cases)
 
 
 def test_the_series_is_of_the_repetition_nearest_the_median():

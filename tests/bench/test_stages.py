@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from bench.shown import check_shown, made, spent
+from bench.records import local_provenance, timing
 from headrace.bench.stages import STAGES, Bound, StagesRecord, StagesRepetition, rows_of
 from headrace.bench.stages_line import SequentialStages
 from headrace.decode.open_decoder import open_index
@@ -63,9 +63,9 @@ def test_the_model_gets_every_frame_in_order_and_the_video_restarts(index, batch
 def test_each_stage_of_a_run_is_timed_without_sinks(index):
     with opened(index) as line:
         assert line.roles == ("decode", "preprocess", "model")
-        spent = line.take()
-    assert tuple(spent) == line.roles
-    assert all(wall_ns > 0 and cpu_ns >= 0 for wall_ns, cpu_ns in spent.values())
+        times = line.take()
+    assert tuple(times) == line.roles
+    assert all(wall_ns > 0 and cpu_ns >= 0 for wall_ns, cpu_ns in times.values())
 
 
 def test_one_stage_runs_at_a_time_in_one_thread(index):
@@ -108,7 +108,7 @@ USUAL = {"decode": (30.0, 30.0), "preprocess": (10.0, 10.0), "model": (16.0, 32.
 def turn(costs, batches=2, times=1.0, others=0.0):
     seconds = batches * sum(wall for wall, _ in costs.values()) / 1e3
     return StagesRepetition(
-        **spent(seconds, others=others),
+        **timing(seconds, others=others),
         work_ms={role: (wall * times,) * batches for role, (wall, _) in costs.items()},
         cpu_ms={role: (cpu * times,) * batches for role, (_, cpu) in costs.items()},
     )
@@ -117,7 +117,7 @@ def turn(costs, batches=2, times=1.0, others=0.0):
 def recorded(*turns, traced=10, **setup):
     usual = {"batch_size": 10, "model": "resnet50", "prep_level": "medium"}
     facts = {"size": (720, 1280), "model_seconds": 0.5, "setup": Setup(**usual | setup)}
-    return StagesRecord(provenance=made(), turns=turns, traced=traced, **facts)
+    return StagesRecord(provenance=local_provenance(), turns=turns, traced=traced, **facts)
 
 
 def test_rows_are_medians_per_frame_over_all_batches():
@@ -173,7 +173,7 @@ def bound_by(costs, **options):
     return recorded(turn({**USUAL, **costs}), **options)
 
 
-def test_findings_on_stages():
+def test_findings_on_stages(check_pages):
     """A transfer is a stage, but not part of the ratio."""
     slow = {"preprocess": (90.0, 90.0)}
     busy = (turn(USUAL, others=3.0), turn(USUAL, times=1.01, others=3.0))
@@ -195,7 +195,7 @@ def test_findings_on_stages():
         "other programs took next to nothing": recorded(turn(USUAL, others=0.06)),
         "without a trace": recorded(turn(USUAL), traced=0),
     }
-    check_shown(STAGES, cases)
+    check_pages(STAGES, cases)
 
 
 def test_the_chart_has_a_bar_per_stage_and_p95_bars_only_if_known():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.shown import check_shown, recorded
+from bench.records import recorded
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.bench.transfer import (
     DOWNLOADED,
@@ -104,13 +104,13 @@ def measured(seconds, **fields):
     )
 
 
-def test_findings_on_copies():
+def test_findings_on_copies(check_pages):
     untimed = [row.model_copy(update={"why_not": NO_GPU, "after_ms": None}) for row in MEASURED]
     cases = {
         "on a GPU": measured({PAGEABLE: 0.2, UINT8: 0.1, DOWNLOADED: 0.4}),
         "without one": measured({}, gpu=None, ways=untimed),
     }
-    check_shown(TRANSFER, cases)
+    check_pages(TRANSFER, cases)
 
 
 def test_the_chart_shows_counted_bytes_in_both_directions():

@@ -5,7 +5,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from bench.checksums import CHECKSUMS
-from bench.shown import check_shown, recorded
+from bench.records import recorded
 from headrace.bench import variant_benchmark
 from headrace.bench.benchmark import Context
 from headrace.measuring.interleaved import MedianRange
@@ -90,14 +90,14 @@ def test_a_row_has_the_median_rate_and_time_of_its_repetitions():
     assert row.ms == MedianRange(median=20, lowest=10, highest=40)
 
 
-def test_findings_on_variants():
+def test_findings_on_variants(check_pages):
     cases = {
         "won": recorded({"sha256": [2, 2, 2], "blake2b": [1, 1, 1]}),
         "alike": recorded({"sha256": [1.02], "blake2b": [1]}),
         "unsteady": recorded({"sha256": [1, 2], "crc32": [5, 5]}),
         "disturbed": recorded({"sha256": [1, 1], "crc32": [5, 5]}, others=0.5),
     }
-    check_shown(CHECKSUMS, cases)
+    check_pages(CHECKSUMS, cases)
     won = [case for case, record in cases.items() if ranking(record).is_won]
     assert won == ["won"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.clocks import TickingClock
-from bench.shown import check_shown, made, spent
+from bench.records import local_provenance, timing
 from headrace.bench.benchmark import Context
 from headrace.bench.workers import WORKERS, Epoch, WorkersConfig, WorkersRecord
 from headrace.errors import ConfigError
@@ -72,13 +72,13 @@ def recorded(seconds_by_workers, others=0.0):
             workers=workers,
             first_batch_seconds=seconds / 10,
             memory_bytes=200_000_000 * (workers + 1),
-            **read | spent(seconds, cores=1.5, others=others),
+            **read | timing(seconds, cores=1.5, others=others),
         )
         for workers, times in seconds_by_workers.items()
         for seconds in times
     ]
     facts = {"videos": 5, "clips": 50, "frames": 1000}
-    return WorkersRecord(provenance=made(cores=8), epochs=tuple(epochs), **facts)
+    return WorkersRecord(provenance=local_provenance(cores=8), epochs=tuple(epochs), **facts)
 
 
 USUAL = {8: [5.5], 2: [5.1, 5.0, 5.2], 0: [10, 10.2, 9.9], 1: [10], 4: [5.0]}
@@ -99,7 +99,7 @@ def test_it_saturates_at_the_fewest_workers_within_five_percent_of_the_best(seco
     assert list(chart.figure.data[1].x) == [workers]
 
 
-def test_findings_on_saturation():
+def test_findings_on_saturation(check_pages):
     cases = {
         "beside the first row": recorded(USUAL),
         "the first is enough": recorded({1: [5], 2: [5]}),
@@ -109,4 +109,4 @@ def test_findings_on_saturation():
         "other programs took more than a tenth of 8 cores": recorded(USUAL, others=1.5),
         "turns differ": recorded({0: [10], 1: [5, 10, 5], 2: [5]}),
     }
-    check_shown(WORKERS, cases)
+    check_pages(WORKERS, cases)

@@ -5,7 +5,7 @@ import signal
 from dataclasses import replace
 
 from bench.checksums import CHECKSUMS, ChecksumsConfig
-from bench.shown import made, recorded
+from bench.records import local_provenance, recorded
 from headrace.bench.benchmark import Benchmark, StageWork, SuiteSpec, write_benchmark
 from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
 from headrace.bench.suite.suite_runner import measure_one
@@ -70,7 +70,7 @@ _COMMAND = ("headrace", "bench", "all", "a.mp4")
 
 def contest(gain, *, others=0.0, cores=4, model="resnet18"):
     """Return the record of a variant that is `gain` times as fast as the reference."""
-    here = made(*_COMMAND, cores=cores, device="cpu", model_name=model)
+    here = local_provenance(*_COMMAND, cores=cores, device="cpu", model_name=model)
     seconds = {"plain": [1] * 3, "quick": [1 / gain] * 3}
     return recorded(seconds, others=others).model_copy(update={"provenance": here})
 

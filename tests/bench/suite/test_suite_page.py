@@ -2,7 +2,6 @@
 
 import json
 
-from bench.shown import check_text
 from bench.suite import fakes
 from headrace.bench.suite import suite_page
 from headrace.bench.suite.ranking import rank
@@ -50,14 +49,14 @@ CASES = {
 }
 
 
-def test_the_text_is_the_first_page(tmp_path):
+def test_the_text_is_the_first_page(tmp_path, holds):
     lines = []
     for number, (case, make) in enumerate(CASES.items()):
         folder = tmp_path / str(number)
         folder.mkdir()
         text = suite_page.render_suite_text(rank(fakes.ALL, make(folder), folder))
         lines += [f"# {case}", "", text]
-    check_text("suite", "\n".join(lines))
+    holds("suite.txt", "\n".join(lines))
 
 
 def test_the_records_reproduce_the_page(tmp_path):
