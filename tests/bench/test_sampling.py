@@ -5,7 +5,7 @@ import pytest
 
 from bench.records import local_provenance, timing
 from headrace.bench.benchmark import Context
-from headrace.bench.sampling import WAYS, SamplingConfig, SamplingRecord, StrategyRecord
+from headrace.bench.sampling import VARIANTS, SamplingConfig, SamplingRecord, StrategyRecord
 from headrace.bench.sampling_report import SAMPLING
 from headrace.bench.sampling_variants import SamplingVariants
 from headrace.errors import ConfigError, DecodeError
@@ -72,7 +72,7 @@ def test_a_frame_that_differs_in_one_bit_is_an_error(videos, opened, batch_size,
     assert caught.value.source in videos
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", VARIANTS)
 def test_each_strategy_delivers_full_batches_and_only_bursts_add_noise(opened, way):
     ways = opened()
     batches = ways.delivery(way).batches()
@@ -85,7 +85,7 @@ def test_each_strategy_delivers_full_batches_and_only_bursts_add_noise(opened, w
 
 def test_most_strategies_draw_the_same_frames(opened):
     ways = opened()
-    orders = {way: ways.sampler(way).order(ways.videos.population, 0)[:] for way in WAYS}
+    orders = {way: ways.sampler(way).order(ways.videos.population, 0)[:] for way in VARIANTS}
     for way in ("dataset", "naive", "look-ahead", "quarter"):
         assert np.array_equal(orders[way], orders["baseline"]), way
     for way in ("permutation", "bursts"):
@@ -164,7 +164,7 @@ def memory(naive, quarter, full, **options):
 def test_findings_on_strategies(check_pages):
     ahead, unsteady = turns("look-ahead", [5000]), turns("bursts", [1000, 2000])
     busy_base = turns("baseline", [500], others=0.5)
-    every = tuple(strategy(way, inflation=2.5 if way == "bursts" else 1) for way in WAYS)
+    every = tuple(strategy(way, inflation=2.5 if way == "bursts" else 1) for way in VARIANTS)
     small = {"memory_budget": 2**20, "batch_size": 8, "burst": 4, "rho": 0.5}
     cases = {
         "four strategies": recorded(*USUAL, strategies=(BASELINE, AHEAD, IMPOSSIBLE, BURSTS)),

@@ -146,10 +146,10 @@ class Benchmark(BenchmarkDefinition[Config, Recorded], Generic[Config, Recorded,
     """Raises ConfigError, MediaError and StageError."""
     rows: Callable[[Recorded], tuple[Row, ...]]
     columns: tuple[Column[Row], ...] | Callable[[Recorded], tuple[Column[Row], ...]]
-    """Columns of the table; the first one names the row. A function where they depend on the
+    """Columns of the table; the first one names the row. A function if they depend on the
     record."""
     reading: str | Callable[[Recorded, tuple[Row, ...]], str]
-    """Explanation of the columns, one or two sentences. A function where it depends on the
+    """Explanation of the columns, one or two sentences. A function if it depends on the
     record."""
     answer: Callable[[Recorded, tuple[Row, ...]], tuple[Finding, ...]]
     """Findings, the answer first."""
@@ -208,7 +208,7 @@ def options_of(config: Configuration) -> dict[str, object]:
 
 
 def make_folder(folder: Path) -> None:
-    """Create the output folder. Called before measuring, which takes minutes.
+    """Create the output folder; call it before measuring, which takes minutes.
 
     Raises:
         ConfigError: the folder cannot be created.

@@ -131,15 +131,15 @@ def run_rank(task: RankTask, ready: Callable[[], None]) -> tuple[int, int, float
 
     Returns the frames delivered, the frames decoded, and the CPU time in seconds.
     """
-    begun = 0.0
+    start_seconds = 0.0
 
     def begin() -> None:
-        nonlocal begun
+        nonlocal start_seconds
         ready()
-        begun = cpu_seconds()
+        start_seconds = cpu_seconds()
 
     run = {"decode": _decode, "loader": _load, "dataset": _stock, "wandering": _stock}[task.variant]
-    return *run(task, begin), cpu_seconds() - begun
+    return *run(task, begin), cpu_seconds() - start_seconds
 
 
 def open_dataset(task: RankTask) -> CameraStreamDataset:
@@ -263,20 +263,20 @@ def calibrate(
     Returns the seconds per frame; and number of workers → seconds to start them, receive a batch
     from each, and end them.
     """
-    begun_ns = 0
+    start_ns = 0
 
     def begin() -> None:
-        nonlocal begun_ns
+        nonlocal start_ns
         ready()
-        begun_ns = clock.now_ns()
+        start_ns = clock.now_ns()
 
     delivered, _, _ = run_rank(task, begin)
-    picture_seconds = (clock.now_ns() - begun_ns) / 1e9 / delivered
+    picture_seconds = (clock.now_ns() - start_ns) / 1e9 / delivered
     worker_seconds = dict[int, float]()
     for count in workers:
         with open_dataset(task) as dataset:
-            begun_ns = clock.now_ns()
+            start_ns = clock.now_ns()
             for _ in stock_epoch(dataset, [[_EMPTY]] * count, count):
                 pass
-            worker_seconds[count] = (clock.now_ns() - begun_ns) / 1e9
+            worker_seconds[count] = (clock.now_ns() - start_ns) / 1e9
     return picture_seconds, worker_seconds

@@ -58,7 +58,7 @@ class CamerasConfig:
     workers: Annotated[tuple[int, ...], Option("Numbers of workers per rank.", least=1)] = (2,)
     ways: Annotated[
         tuple[CameraVariant, ...],
-        Option("Variants beside plain decoding: loader, dataset, wandering."),
+        Option("Variants to compare with plain decoding: loader, dataset, wandering."),
     ] = ("loader", "dataset", "wandering")
     group_num: Annotated[int, Option("Clips per batch.", least=1)] = 4
     size: Annotated[
@@ -246,11 +246,11 @@ def _charts(rows: tuple[CamerasRow, ...]) -> tuple[Chart, ...]:
         return [
             Line(
                 f"{LABELS[variant]}, {counted(workers, 'worker')}",
-                [(row.first.ranks, value(row)) for row in own],
+                [(row.first.ranks, value(row)) for row in group],
                 color=_COLORS[variant],
                 is_dotted=workers != max_workers,
             )
-            for (variant, workers), own in groups.items()
+            for (variant, workers), group in groups.items()
         ]
 
     ranks = {"title_text": "ranks", "tickvals": sorted({row.first.ranks for row in rows})}

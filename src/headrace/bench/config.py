@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Annotated, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeAlias
 
-from headrace.config_fields import Option, Videos, check_options
+from headrace.config_fields import FrameSize, Option, Videos, check_options
 from headrace.decode.index_store import IndexStore
 from headrace.decode.parallel_scan import scan_ahead
 from headrace.errors import ConfigError, DecodeError
@@ -12,8 +12,12 @@ from headrace.models.compute import Device, Precision
 from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.findings.finding import Change
 from headrace.runs.run_options import ComputeOptions
+from headrace.sampling.clip_shape import Boundary
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
+
+if TYPE_CHECKING:
+    from headrace.loaders.datasets import VideoDataset
 
 ModelName: TypeAlias = Annotated[str, Option("Torchvision classification model.")]
 Weights: TypeAlias = Annotated[
@@ -26,6 +30,8 @@ Threads: TypeAlias = Annotated[
 ]
 
 BatchSize: TypeAlias = Annotated[int, Option("Frames per batch.", least=1)]
+ClipsPerBatch: TypeAlias = Annotated[int, Option("Clips per batch.", least=1)]
+OnShortVideo: TypeAlias = Annotated[Boundary, Option("Policy for videos shorter than a clip.")]
 TurnSeconds: TypeAlias = Annotated[
     float, Option("Approximate seconds per repetition.", above=0, most=3600)
 ]
@@ -61,6 +67,37 @@ class BenchmarkConfig:
                 f"bench {self.one_video_of} takes one video, got {len(self.videos)}: {first}, "
                 f"{second}{', ...' if more else ''}"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipsConfig(BenchmarkConfig):
+    """Options of a benchmark that loads clips with a stock DataLoader."""
+
+    batch_size: ClipsPerBatch = 1
+    clip_len: Annotated[int, Option("Frames per clip.", least=1)] = 16
+    stride: Annotated[int, Option("Distance between frames; 1: consecutive.", least=1)] = 2
+    size: FrameSize = (256, 256)
+    boundary: OnShortVideo = "wrap"
+
+    def dataset(self, clips_per_video: int, store: IndexStore | None) -> "VideoDataset":
+        """Return a dataset with the same clips in each epoch. Imports PyTorch.
+
+        Raises:
+            MediaError: a video cannot be read.
+            ConfigError: a video is too short for a clip.
+        """
+        from headrace.loaders.datasets import VideoDataset
+
+        dataset = VideoDataset(
+            self.videos * clips_per_video,
+            self.clip_len,
+            self.stride,
+            size=self.size,
+            boundary=self.boundary,
+            index_store=store,
+        )
+        dataset.set_epoch(0)
+        return dataset
 
 
 @dataclass(frozen=True, kw_only=True)

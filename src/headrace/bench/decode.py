@@ -324,8 +324,8 @@ def _headline(record: DecodeRecord, rows: Rows[MethodRecord], ranking: Ranking) 
     if not reason or any(row.facts.device == "GPU" for row in ours):
         return ranking.headline()
     ours.sort(key=lambda row: row.cpu_ms)
-    spent = ", ".join(f"{row.variant} {decimal(row.cpu_ms)} ms" for row in ours)
-    return f"CPU time per frame, lowest first: {spent}. {reason}"
+    costs = ", ".join(f"{row.variant} {decimal(row.cpu_ms)} ms" for row in ours)
+    return f"CPU time per frame, lowest first: {costs}. {reason}"
 
 
 DECODE: Final = VariantBenchmark(

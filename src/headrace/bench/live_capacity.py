@@ -235,7 +235,7 @@ def _answer(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Finding, .
         reasons = " and ".join(missed.broken_by)
         evidence.append(f"SLO missed at {level_words(record.search, missed.level)}: {reasons}.")
     if missed is not None and missed.work_ms:
-        stage, ms = max(missed.work_ms.items(), key=lambda spent: spent[1])
+        stage, ms = max(missed.work_ms.items(), key=lambda item: item[1])
         evidence.append(
             f"The slowest stage at this load was {stage}: {milliseconds(ms)} of "
             f"{milliseconds(sum(missed.work_ms.values()))} of work per batch."

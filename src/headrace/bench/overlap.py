@@ -119,7 +119,7 @@ class OverlapRow(RepetitionRow[OverlapRepetition]):
     @cached_property
     def latency(self) -> Distribution:
         """Latency of all paced repetitions, milliseconds."""
-        return replace(self, repetitions=self.paced).distribution(lambda turn: turn.latency_ms)
+        return replace(self, repetitions=self.paced).distribution(lambda timed: timed.latency_ms)
 
     @cached_property
     def work_ms(self) -> dict[str, float]:
@@ -153,7 +153,7 @@ Rows = tuple[OverlapRow, ...]
 
 def rows_of(record: OverlapRecord) -> Rows:
     """Return one row per variant."""
-    groups = grouped(record.turns, lambda turn: (turn.way, bool(turn.latency_ms)))
+    groups = grouped(record.turns, lambda timed: (timed.way, bool(timed.latency_ms)))
     return tuple(
         OverlapRow(repetitions=group, paced=groups[way, True])
         for (way, is_paced), group in groups.items()

@@ -102,7 +102,7 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
 
 @dataclass(kw_only=True)
 class ComparedRepetitions:
-    """Repetitions whose results are compared with those of the first one."""
+    """Repetitions whose results are compared with the first repetition's."""
 
     variants: Mapping[Variant, Callable[[int, float | None], Iterable[FrameTimeline]]]
     """Variant → function of frames and speed that yields timelines."""
@@ -226,8 +226,8 @@ def process_line(
 ) -> ProcessPipeline:
     """Return a pipeline of decoder, preprocessing and model processes; entering starts them.
 
-    Starting imports PyTorch, loads the model and warms it up. `work` gives the size of the model
-    input.
+    Starting imports PyTorch, loads the model and warms it up. `work` determines the size of the
+    model input.
     """
     sizes = {index.info.upright_size for index in indexes}
     tensors = [work.prepare(np.zeros((1, *size, 3), np.uint8)).nbytes for size in sizes]

@@ -9,10 +9,10 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveIn
 
 from headrace.bench.benchmark import Benchmark, BenchmarkRecord, SuiteSpec, deferred
 from headrace.bench.charts import Line, lines
-from headrace.bench.config import BenchmarkConfig
+from headrace.bench.config import ClipsConfig
 from headrace.bench.ladder import Saturation
 from headrace.cached_property import cached_property
-from headrace.config_fields import FrameSize, Option
+from headrace.config_fields import Option
 from headrace.measuring.decode_counts import median_column, p95_column, rate_columns
 from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck, Repetition, RepetitionRow
 from headrace.profiling.findings.finding import Change, Finding
@@ -20,14 +20,13 @@ from headrace.profiling.number_format import counted, decimal, megabytes, millis
 from headrace.report.benchmark_page import Column
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.runtime.distribution import Distribution
-from headrace.sampling.clip_shape import Boundary
 
 DEFAULT_FACTOR: Final = 2
 """Default prefetch_factor of a DataLoader."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrefetchConfig(BenchmarkConfig):
+class PrefetchConfig(ClipsConfig):
     """Options of `bench prefetch`."""
 
     prefetch_factor: Annotated[
@@ -36,19 +35,8 @@ class PrefetchConfig(BenchmarkConfig):
     workers: Annotated[int, Option("num_workers of the DataLoader.", least=1)] = 1
     step_ms: Annotated[
         float | None,
-        Option(
-            "Milliseconds of a training step; default: the time to load a batch.",
-            least=0,
-            most=60_000,
-        ),
+        Option("Milliseconds per training step; default: as loading.", least=0, most=60_000),
     ] = None
-    batch_size: Annotated[int, Option("Clips per batch.", least=1)] = 1
-    clip_len: Annotated[int, Option("Frames per clip.", least=1)] = 16
-    stride: Annotated[
-        int, Option("Distance between frames of a clip; 1: consecutive.", least=1)
-    ] = 2
-    size: FrameSize = (256, 256)
-    boundary: Annotated[Boundary, Option("Policy for videos shorter than a clip.")] = "wrap"
     seconds: Annotated[
         float,
         Option("Approximate seconds per repetition; at most 300 batches.", above=0, most=3600),

@@ -18,7 +18,6 @@ from headrace.bench.prefetch import (
     PrefetchRecord,
     PrefetchRepetition,
 )
-from headrace.loaders.datasets import VideoDataset
 from headrace.measuring.interleaved import Stopwatch, interleave
 from headrace.measuring.loader_adapters import ignore_worker_warning, iterate_batches
 from headrace.profiling.resource_usage import memory_bytes
@@ -93,15 +92,7 @@ class PrefetchLoop:
         # More batches than counted, so that workers can prefetch until the last one.
         ahead = max(config.prefetch_factor) * config.workers
         items = (self._settling + batches + ahead) * config.batch_size
-        self._clips = VideoDataset(
-            config.videos * -(-items // len(config.videos)),
-            config.clip_len,
-            config.stride,
-            size=config.size,
-            boundary=config.boundary,
-            index_store=context.store,
-        )
-        self._clips.set_epoch(0)  # the same clips each time
+        self._clips = config.dataset(-(-items // len(config.videos)), context.store)
 
     def close(self) -> None:
         """Close the videos."""

@@ -1,4 +1,4 @@
-"""Preprocessing benchmark: each level on CPU and GPU, beside decoding and the model."""
+"""Preprocessing benchmark: each level on CPU and GPU, with decoding and the model."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -137,8 +137,8 @@ def paths(rows: Sequence[VariantRow[TimedStep]]) -> tuple[Path, ...]:
     elif (INFER, "1 thread") in by_step:
         steps["cpu, 1 thread"] = ((_USUAL, "1 thread"), (INFER, "1 thread"))
     return tuple(
-        Path(name=name, rows=(by_step[DECODE, "cpu"], *(by_step[step] for step in behind)))
-        for name, behind in steps.items()
+        Path(name=name, rows=(by_step[DECODE, "cpu"], *(by_step[step] for step in later)))
+        for name, later in steps.items()
     )
 
 

@@ -67,8 +67,8 @@ def prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[P
         **_timed_passes(runs, models, levels),
     }
     steps = {
-        f"{name}, {place}": TimedStep(way=f"{name}, {place}", name=name, place=place)
-        for name, place in works
+        f"{name}, {device}": TimedStep(way=f"{name}, {device}", name=name, place=device)
+        for name, device in works
     }
 
     yield VariantSet(
@@ -91,19 +91,19 @@ def _agreements(
 ) -> Iterator[Agreement]:
     """Yield the difference of each device's tensors from the CPU's, for one frame per batch."""
     frames, std = np.stack([batch[0] for batch in runs.cached.batches]), models["cpu"].input.std
-    for place in [place for place in models if place != "cpu"]:
+    for device in [device for device in models if device != "cpu"]:
         for level, preprocess in levels.items():
-            with _threads(place):
-                tensors = _on_device(preprocess, place)(frames).cpu()
+            with _threads(device):
+                tensors = _on_device(preprocess, device)(frames).cpu()
             most, mean = check_frames_equal(
-                f"tensors of preprocessing ({level}) differ between {place} and the CPU",
+                f"tensors of preprocessing ({level}) differ between {device} and the CPU",
                 preprocess(frames),
                 tensors,
                 std,
                 allowed=(MOST_APART, MEAN_APART),
                 fix="preprocess on the CPU",
             )
-            yield Agreement(level=level, place=place, most=most, mean=mean)
+            yield Agreement(level=level, place=device, most=most, mean=mean)
 
 
 def _timed_passes(
@@ -112,25 +112,25 @@ def _timed_passes(
     """Return the work of each step on cached batches."""
     batches = runs.cached.batches
     works: dict[tuple[str, Place], Work] = {
-        (level, place): runs.passes(batches, _on_device(preprocess, place))
+        (level, device): runs.passes(batches, _on_device(preprocess, device))
         for level, preprocess in levels.items()
-        for place in models
+        for device in models
     }
     tensors = [levels["medium"](batch) for batch in batches]
-    for place, model in models.items():
-        if place == "gpu":
-            works[TRANSFER, place] = runs.passes(tensors, Transfer("cuda").carry)
-        works[INFER, place] = runs.passes(on_device(tensors, model.compute.device), model.run)
+    for device, model in models.items():
+        if device == "gpu":
+            works[TRANSFER, device] = runs.passes(tensors, Transfer("cuda").carry)
+        works[INFER, device] = runs.passes(on_device(tensors, model.compute.device), model.run)
     return works
 
 
-def _threads(place: Place) -> AbstractContextManager[None]:
-    return operation_threads(1 if place == "1 thread" else None)
+def _threads(device: Place) -> AbstractContextManager[None]:
+    return operation_threads(1 if device == "1 thread" else None)
 
 
-def _on_device(preprocess: Preprocess, place: Place) -> Preprocess:
+def _on_device(preprocess: Preprocess, device: Place) -> Preprocess:
     """Return preprocessing of CPU frames on a device; for a GPU, with the transfer."""
-    if place != "gpu":
+    if device != "gpu":
         return preprocess
     carrier = Transfer("cuda")
 

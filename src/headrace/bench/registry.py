@@ -10,7 +10,7 @@ from headrace.bench.benchmark import Benchmark, Registered
 from headrace.errors import ConfigError, in_words
 from headrace.runs.launch.problems import closest
 
-_PLACES: Final = (
+_PATHS: Final = (
     "stages:STAGES",
     "workers:WORKERS",
     "prefetch:PREFETCH",
@@ -31,7 +31,7 @@ _PLACES: Final = (
 )
 """Module and name of each benchmark, in help order."""
 BENCHMARKS: Final[tuple[Registered, ...]] = tuple(
-    resolve_name(f"headrace.bench.{place}") for place in _PLACES
+    resolve_name(f"headrace.bench.{path}") for path in _PATHS
 )
 
 

@@ -1,4 +1,4 @@
-"""Configuration, record and variants of `bench sampling`: random frames beside a baseline."""
+"""Configuration, record and variants of `bench sampling`: random frames against a baseline."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, get_args
@@ -14,10 +14,10 @@ from headrace.profiling.provenance import Record
 from headrace.sampling.rho_estimate import DEFAULT_RHO
 from headrace.units import parse_bytes
 
-Way = Literal["baseline", "dataset", "naive", "look-ahead", "quarter", "permutation", "bursts"]
+Variant = Literal["baseline", "dataset", "naive", "look-ahead", "quarter", "permutation", "bursts"]
 """Values of `--strategies`."""
-WAYS: Final[tuple[Way, ...]] = get_args(Way)
-LADDER: Final[tuple[Way, ...]] = ("naive", "quarter", "look-ahead")
+VARIANTS: Final[tuple[Variant, ...]] = get_args(Variant)
+LADDER: Final[tuple[Variant, ...]] = ("naive", "quarter", "look-ahead")
 """Variants with equal frames and increasing memory: none, a quarter, all."""
 QUARTER: Final = 4
 """Divisor of the memory for the variant with less memory."""
@@ -37,8 +37,8 @@ class SamplingConfig(BenchmarkConfig):
     ] = DEFAULT_RHO
     workers: Annotated[int, Option("Decoding processes or threads of each strategy.", least=1)] = 2
     strategies: Annotated[
-        tuple[Way, ...], Option("Strategies to measure, beside the baseline.")
-    ] = WAYS
+        tuple[Variant, ...], Option("Strategies to compare with the baseline.")
+    ] = VARIANTS
     seconds: Annotated[float, Option("Seconds per repetition, without its warm-up.", above=0)] = (
         10.0
     )
@@ -50,17 +50,17 @@ class SamplingConfig(BenchmarkConfig):
         parse_bytes(self.memory_budget)
 
     @property
-    def variants(self) -> tuple[Way, ...]:
+    def variants(self) -> tuple[Variant, ...]:
         """Measured variants, the baseline first."""
         return tuple(
-            variant for variant in WAYS if variant == "baseline" or variant in self.strategies
+            variant for variant in VARIANTS if variant == "baseline" or variant in self.strategies
         )
 
 
 class StrategyRecord(Record):
     """One variant and its effect on gradients; `docs/explanation/sampling.md` derives it."""
 
-    name: Way
+    name: Variant
     bias: float
     """Max bias of the expected gradient, in σ of a frame's gradient."""
     design_effect: float
@@ -96,7 +96,7 @@ class SamplingRecord(BenchmarkRecord):
     """In timing order; interleaved."""
 
 
-def label(variant: Way, source: SamplingConfig | SamplingRecord) -> str:
+def label(variant: Variant, source: SamplingConfig | SamplingRecord) -> str:
     """Return the display name of a variant: `look-ahead 256 MiB`."""
     memory_budget = parse_bytes(source.memory_budget)
     return {
@@ -110,7 +110,7 @@ def label(variant: Way, source: SamplingConfig | SamplingRecord) -> str:
     }[variant]
 
 
-def how(variant: Way, record: SamplingRecord) -> str:
+def how(variant: Variant, record: SamplingRecord) -> str:
     """Return the description of a variant."""
     batch, burst = record.batch_size, record.burst
     return {

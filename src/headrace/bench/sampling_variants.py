@@ -12,7 +12,7 @@ from headrace.bench.sampling import (
     SamplingConfig,
     SamplingRecord,
     StrategyRecord,
-    Way,
+    Variant,
     burst_lookahead,
     label,
 )
@@ -100,7 +100,7 @@ class SamplingVariants:
             )
         return cls(config=config, videos=videos, store=store)
 
-    def delivery(self, variant: Way) -> Delivery:
+    def delivery(self, variant: Variant) -> Delivery:
         """Return the loader of a variant; nothing runs yet.
 
         Raises:
@@ -131,7 +131,7 @@ class SamplingVariants:
         )
         return LoaderDelivery(loader)
 
-    def sampler(self, variant: Way) -> Sampler:
+    def sampler(self, variant: Variant) -> Sampler:
         """Return the sampler of a variant; most variants share one."""
         if variant == "permutation":
             return ShuffledFrames()
@@ -139,7 +139,7 @@ class SamplingVariants:
             return Bursts(frames_per_burst=self.config.burst, lanes=self.config.batch_size)
         return UniformFrames()
 
-    def describe(self, variant: Way) -> StrategyRecord:
+    def describe(self, variant: Variant) -> StrategyRecord:
         """Return the statistics of a variant, and whether it can run.
 
         Only `quarter` and `bursts` may be impossible.

@@ -171,7 +171,7 @@ def _answer(record: StabilityRecord, rows: Rows) -> tuple[Finding, ...]:
             queues = f"whose queues hold {run_depth}"
             change = f"headrace run --batch-size {setting.batch_size}, {queues}: {gain}."
     if noise.doubt:
-        verdict = f"{noise.doubt} from where the frame rate is steady; by the medians: {verdict}"
+        verdict = f"{noise.doubt} which candidates are steady; by the medians: {verdict}"
         change, advice = AGAIN, None
     evidence = (*_evidence(record, rows, best), *noise.sentences("Rates of one candidate"))
     return (Finding(headline=verdict, evidence=evidence, change=change, advice=advice),)

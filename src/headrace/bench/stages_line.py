@@ -110,12 +110,12 @@ class SequentialStages:
             clock: Clock for the timings.
         """
         preprocess = build_preprocess(compute.prep_level, model.input)
-        behind = stages_of(preprocess, Transfers.of(model, prep_on_gpu=False), model, sinks=())
+        run_stages = stages_of(preprocess, Transfers.of(model, prep_on_gpu=False), model, sinks=())
         self._stages: list[tuple[Role, Callable[[Any], Any]]] = [
             (SOURCE, lambda _: self._decode_batch()),
             *(
                 (STAGE_ROLES[stage.name], stage.function)
-                for stage in behind
+                for stage in run_stages
                 if STAGE_ROLES[stage.name] != "sink"
             ),
         ]

@@ -8,9 +8,9 @@ from typing import Annotated, Final
 from pydantic import NonNegativeInt, PositiveInt
 
 from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context, SuiteSpec
-from headrace.bench.config import BenchmarkConfig
+from headrace.bench.config import ClipsConfig, ClipsPerBatch, OnShortVideo
 from headrace.bench.ladder import Saturation
-from headrace.config_fields import FrameSize, Option
+from headrace.config_fields import Option
 from headrace.measuring.decode_counts import (
     COLUMNS,
     READING,
@@ -24,26 +24,20 @@ from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import counted, percent, seconds
 from headrace.report.benchmark_page import Column
 from headrace.runtime.processor_affinity import available_cores
-from headrace.sampling.clip_shape import Boundary
 
 _BATCHES_PER_WORKER: Final = 4
 """Min batches per worker in an epoch; with fewer, startup dominates."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkersConfig(BenchmarkConfig):
+class WorkersConfig(ClipsConfig):
     """Options of `bench workers`."""
 
     workers: Annotated[
         tuple[int, ...], Option("Values of num_workers; 0: the process itself.", least=0)
     ] = (0, 1, 2, 4, 8)
-    batch_size: Annotated[int, Option("Clips per batch.", least=1)] = 4
-    clip_len: Annotated[int, Option("Frames per clip.", least=1)] = 16
-    stride: Annotated[
-        int, Option("Distance between frames of a clip; 1: consecutive.", least=1)
-    ] = 2
-    size: FrameSize = (256, 256)
-    boundary: Annotated[Boundary, Option("Policy for videos shorter than a clip.")] = "error"
+    batch_size: ClipsPerBatch = 4
+    boundary: OnShortVideo = "error"
     clips_per_video: Annotated[
         int | None,
         Option("Clips per video and epoch; default: 4 batches per worker.", least=1),
@@ -68,8 +62,9 @@ class WorkersRecord(BenchmarkRecord):
 
     videos: PositiveInt
     clips: PositiveInt
-    """Clips of an epoch; `frames` too."""
+    """Clips of an epoch."""
     frames: PositiveInt
+    """Frames of an epoch."""
     epochs: tuple[Epoch, ...]
 
 
@@ -79,7 +74,6 @@ WorkersRow = CountedRow[Epoch]
 
 def measure_workers(config: WorkersConfig, context: Context) -> WorkersRecord:
     """Time epochs of the same clips, after an uncounted one in this process."""
-    from headrace.loaders.datasets import VideoDataset
     from headrace.measuring.loader_adapters import time_epoch
 
     def take(workers: int) -> Epoch:
@@ -90,15 +84,7 @@ def measure_workers(config: WorkersConfig, context: Context) -> WorkersRecord:
         return Epoch(workers=workers, **repetition.model_dump())
 
     provenance = context.provenance(config, clips_per_video=config.times)
-    with VideoDataset(
-        config.videos * config.times,
-        config.clip_len,
-        config.stride,
-        size=config.size,
-        boundary=config.boundary,
-        index_store=context.store,
-    ) as clips:
-        clips.set_epoch(0)  # the same clips each time
+    with config.dataset(config.times, context.store) as clips:
         frames = len(clips) * config.clip_len
         epochs = interleave(
             config.workers,

@@ -92,13 +92,13 @@ def p95_column(figure: Callable[[Any], float | None]) -> Column[Any]:
     return Column("p95 ms", lambda row: decimal(figure(row), TOO_SMALL))
 
 
-def count_fields(repetition: Repetition, frames: int, spent: DecodeCounters) -> dict[str, Any]:
+def count_fields(repetition: Repetition, frames: int, counters: DecodeCounters) -> dict[str, Any]:
     """Return the fields of a `CountedRepetition`, for its subclasses."""
     return {
         **repetition.model_dump(),
         "frames": frames,
-        "decoded": spent.frames_decoded,
-        "seeks": spent.seeks,
-        "opens": spent.opens,
-        "bytes_read": spent.bytes_read,
+        "decoded": counters.frames_decoded,
+        "seeks": counters.seeks,
+        "opens": counters.opens,
+        "bytes_read": counters.bytes_read,
     }

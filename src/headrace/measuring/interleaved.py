@@ -85,7 +85,7 @@ class Stopwatch:
     """Wall and CPU time since its creation."""
 
     def __init__(self, clock: Clock) -> None:
-        """Start; takes some milliseconds to read the CPU time."""
+        """Start; reading the CPU time takes some milliseconds."""
         self._clock = clock
         self._process_seconds, self._machine_seconds = cpu_seconds(), machine_cpu_seconds()
         self._started_ns = clock.now_ns()

@@ -99,11 +99,11 @@ def time_epoch(
         for batch in islice(batches, len(loader)):
             by_worker[batch.worker] = batch.counters
             first = first or watch.seconds
-        took, memory = watch.seconds, memory_bytes()
+        seconds, memory = watch.seconds, memory_bytes()
     # The workers have ended, so the CPU time includes theirs.
-    spent = sum(by_worker.values(), DecodeCounters()) - earlier
+    counters = sum(by_worker.values(), DecodeCounters()) - earlier
     return EpochRepetition(
-        **count_fields(watch.stop(took), frames, spent),
+        **count_fields(watch.stop(seconds), frames, counters),
         first_batch_seconds=first,
         memory_bytes=memory,
     )

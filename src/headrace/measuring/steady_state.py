@@ -64,11 +64,11 @@ def time_delivery(
         MediaError, StageError: a frame cannot be decoded, or a worker fails.
     """
     with closing(delivery.batches()) as batches:
-        began_ns = clock.now_ns()
+        start_ns = clock.now_ns()
         warm = next(batches)
-        while warm < delivery.warm_up and clock.now_ns() - began_ns < FILLING * seconds * 1e9:
+        while warm < delivery.warm_up and clock.now_ns() - start_ns < FILLING * seconds * 1e9:
             warm += next(batches)
-        warm_up_seconds = (clock.now_ns() - began_ns) / 1e9
+        warm_up_seconds = (clock.now_ns() - start_ns) / 1e9
         before, watch = delivery.counters, Stopwatch(clock)
         frames = num_batches = 0
         elapsed = 0.0
@@ -76,10 +76,10 @@ def time_delivery(
             frames += next(batches)
             num_batches += 1
             elapsed = watch.seconds
-        spent = delivery.counters - before
+        counters = delivery.counters - before
         repetition = watch.stop(elapsed)
     return DeliveryRepetition(
-        **count_fields(repetition, frames, spent),
+        **count_fields(repetition, frames, counters),
         strategy=strategy,
         held_bytes=delivery.held_bytes,
         warm_up_frames=warm,

@@ -170,10 +170,10 @@ def _time_job(decoder: Decoder[Array], wanted: tuple[int, ...], clock: Clock) ->
     started_ns = clock.now_ns()
     delivered = sum(1 for _ in decoder.run(DecodeJob(wanted, goes_on=False)))
     seconds = (clock.now_ns() - started_ns) / 1e9
-    spent = decoder.counters - before
+    counters = decoder.counters - before
     return _Run(
-        opens=spent.opens,
-        decoded=spent.frames_decoded,
+        opens=counters.opens,
+        decoded=counters.frames_decoded,
         delivered=delivered,
         seconds=max(seconds, 1e-9),
     )

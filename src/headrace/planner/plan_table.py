@@ -12,7 +12,7 @@ Columns = tuple[Column[Strategy], ...]
 
 
 def columns_of(plan: Plan) -> Columns:
-    """Return the columns; with trials, measured beside predicted."""
+    """Return the columns, predicted figures and with trials also measured ones."""
     batch = plan.config.samples_per_batch
 
     def measured(head: str, cell: Callable[[PlanProbe], str]) -> Columns:

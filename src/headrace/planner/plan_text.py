@@ -40,29 +40,22 @@ def render_plan(plan: Plan, videos: Sequence[str]) -> str:
         plan: The plan.
         videos: Files, folders and lists, as the user named them.
     """
-    return "\n".join(_page(plan, videos))
-
-
-def _page(plan: Plan, videos: Sequence[str]) -> Iterator[str]:
-    yield from _setting_text(plan)
-    yield ""
-    yield _table(plan)
-    yield ""
-    yield from _describe_strategies(plan)
-    yield ""
-    yield from _legend(plan)
-    yield ""
-    yield from _spill_text(plan)
-    yield from _proxies_text(plan, videos)
-    yield from _skipped_videos(plan)
-    yield ""
-    yield from _recommendation(plan)
+    sections = (
+        _setting_text(plan),
+        [_table(plan)],
+        _describe_strategies(plan),
+        _legend(plan),
+        _spill_text(plan),
+        _proxies_text(plan, videos),
+        _skipped_videos(plan),
+        _recommendation(plan),
+    )
+    return "\n\n".join(filter(None, map("\n".join, sections)))
 
 
 def _skipped_videos(plan: Plan) -> Iterator[str]:
     left_out = plan.contents.left_out
     if left_out:
-        yield ""
         are = "is" if len(left_out) == 1 else "are"
         yield f"Warning: {counted(len(left_out), 'video')} cannot be read and {are} skipped"
         yield from (f"  {error}" for error in left_out[:5])
@@ -190,7 +183,6 @@ def _spill_text(plan: Plan) -> Iterator[str]:
     if spill.free_bytes is not None:
         room = "enough" if spill.fits else "too few; frames that do not fit are decoded every time"
         yield f"  {megabytes(spill.free_bytes)} are free there: {room}"
-    yield ""
 
 
 def _proxies_text(plan: Plan, videos: Sequence[str]) -> Iterator[str]:

@@ -21,8 +21,7 @@ from headrace.planner.plan_config import PlanConfig
 from headrace.planner.planner import loader_budget
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.processor_affinity import available_cores
-from headrace.sampling.decode_cost import Speed
-from headrace.sampling.strategies import Strategy, compare
+from headrace.sampling.strategies import compare
 from headrace.units import parse_bytes
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
@@ -98,8 +97,10 @@ def proxy_gain(
         ]
     speeds = [_measure_speed(videos, config, len(rows), clock) for videos in timed]
     before, after = (
-        _predict(speed.speed, videos.codec_bytes, gops, config)
-        for speed, videos, gops in zip(speeds, timed, lengths, strict=True)
+        compare(gops, loader_budget(config, gops, speed.workers * videos.codec_bytes), speed)
+        for speed, videos, gops in zip(
+            (measured.speed for measured in speeds), timed, lengths, strict=True
+        )
     )
     return ProxyGain(
         batch_size=config.samples_per_batch,
@@ -138,14 +139,6 @@ def _measure_speed(videos: VideoSet, config: PlanConfig, count: int, clock: Cloc
         max_open=max(1, round(len(videos.indexes) * open_share)),
         clock=clock,
     )
-
-
-def _predict(
-    speed: Speed, codec_bytes: int, gops: NDArray[np.int64], config: PlanConfig
-) -> tuple[Strategy, ...]:
-    """Return the strategies for videos with these GOPs."""
-    budget = loader_budget(config, gops, speed.workers * codec_bytes)
-    return compare(gops, budget, speed)
 
 
 def _gop_lengths(frames: int, gop: int) -> NDArray[np.int64]:
