@@ -215,7 +215,9 @@ def _answer(record: AffinityRecord, rows: Rows) -> tuple[Finding, ...]:
                 even=f"No setting of cores and threads is faster than the default: {first}",
             ),
             evidence=evidence,
-            change=ranking.change(do=changes[best].words if best in changes else "", of="without"),
+            change=ranking.change(
+                do=changes[best].words if best in changes else "", of="by default"
+            ),
             advice=ranking.advice(changes),
         ),
     )

@@ -144,8 +144,8 @@ def _evidence(record: AmpRecord, rows: Rows[PrecisionAccuracy], ranking: Ranking
         )
     for accuracy in (row.facts for row in rows if row.facts.is_native is False):
         yield (
-            f"This CPU has no instructions for {accuracy.way}: PyTorch emulates them, which is "
-            "slower, not faster."
+            f"This CPU has no instructions for {accuracy.way}: PyTorch emulates them, which makes "
+            "the model slower, not faster."
         )
     yield OF_MODEL_ALONE
 

@@ -184,7 +184,7 @@ def _answer(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> tuple[Findin
         gains = [(row.rate.median / rates[row.processes], row) for row in known]
         times, best = max(gains, key=lambda gain: gain[0])
         gain = f"{decimal(times)} times the frames/s of wandering slots ({_name(best)})"
-        doubt = f" ({noise.doubt[0].lower()}{noise.doubt[1:]})" if noise.doubt else ""
+        doubt = f"; {noise.doubt[0].lower()}{noise.doubt[1:]}" if noise.doubt else ""
         change = f"{words}: {gain}{doubt}."
         advice = None if doubt else Change(words=words, gain=times, evidence=gain)
     evidence = (

@@ -157,7 +157,7 @@ def _answer(record: MemoryRecord, rows: Rows) -> tuple[Finding, ...]:
     if record.not_kept is None:
         words = "headrace run --batch-size auto, which starts from these figures"
         advice = Change(words=words, evidence="peak memory of these batches")
-        finding = replace(finding, change=f"{words} for this model.", advice=advice)
+        finding = replace(finding, change=f"{words}.", advice=advice)
     return (finding,)
 
 

@@ -97,7 +97,7 @@ class PreprocessRecord(VariantRecord):
 _USUAL: Final = "medium"
 """Level that matches the model's evaluation transform."""
 _CHANGES: Final = {
-    "cpu, 1 thread": Change(words="--threads 1 of headrace run", options={"threads": 1}),
+    "cpu, 1 thread": Change(words="headrace run --threads 1", options={"threads": 1}),
     "gpu": PREP_ON_GPU,
 }
 """Path → change of a run to use it."""

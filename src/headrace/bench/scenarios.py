@@ -179,9 +179,8 @@ def _change(record: ScenariosRecord, rows: tuple[ScenarioRow, ...]) -> str:
         return AGAIN
     if live.drop_share and offline.rate.median > _KEEPS_UP * record.frame_rate:
         return (
-            "headrace run --queue 8 with a longer --max-staleness: the mean rate is high enough, "
-            "but frames are dropped in slow moments. Longer queues mean fewer drops and more "
-            "latency."
+            "headrace run --queue 8 with a longer --max-staleness: fewer drops, more latency. The "
+            "mean rate is high enough; frames are dropped only in slow moments."
         )
     if live.drop_share:
         return (

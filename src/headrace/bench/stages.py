@@ -223,7 +223,7 @@ def _headline(record: StagesRecord, rows: Sequence[StagesRow], noise: NoiseCheck
         return f"{costliest}. {noise.cpu_time_reason}"
     top = max(rows, key=lambda row: row.ms)
     phrase = ROLES[top.role].phrase
-    share = f"{phrase}, {percent(top.share)} of the sequential time of a frame"
+    share = f"{phrase}, {percent(top.share)} of the sequential time per frame"
     if not noise.doubt:
         return f"Costliest stage: {share}; {_ratio(rows)}"
     is_clear = all(top.rate.highest < row.rate.lowest for row in rows if row is not top)

@@ -95,7 +95,7 @@ def _evidence(record: TransferRecord) -> Iterator[str]:
         if stats.most_apart is not None
     )
     if differences:
-        yield f"First batch: equal in all variants; max difference in grey levels: {differences}."
+        yield f"First batch: equal within the tolerance; max grey-level difference: {differences}."
     yield (
         "Each variant decodes with one decoder in one thread, sequentially; a run decodes on all "
         "cores and overlaps copies."
@@ -137,7 +137,7 @@ TRANSFER: Final = VariantBenchmark(
     reading=lambda record, rows: (
         "Bytes per frame to the GPU (H2D) and from it (D2H), counted. Frames per second from file "
         "to tensor, medians over the repetitions. ms after: milliseconds per frame after decoding. "
-        "float32 is normalized on the CPU, uint8 on the GPU. -: not measured."
+        "float32 is normalised on the CPU, uint8 on the GPU. -: not measured."
     ),
     facts=lambda record: {stats.way: stats for stats in record.ways},
     columns=(

@@ -164,7 +164,7 @@ def _legend(plan: Plan) -> Iterator[str]:
         yield "  batch and long-run, measured: ESS from the frames of one GOP in the measured"
         yield "    batches; -: too few batches"
     yield "  rho: assumed; headrace.sampling.rho_estimate.burst_correlation measures it."
-    yield f"    Features of 8 neighboring frames gave {DEFAULT_RHO:g} on real clips. Gradients"
+    yield f"    Features of 8 neighbouring frames gave {DEFAULT_RHO:g} on real clips. Gradients"
     yield "    usually correlate less, which favors bursts (docs/explanation/sampling.md)"
 
 
