@@ -135,7 +135,7 @@ def test_ctrl_c_leaves_the_report_of_what_there_is(call, video, tmp_path, monkey
     code, said, err = call("bench", "all", video, "--out", out)
     assert code == 130, err
     assert err.strip().endswith(f"interrupted; what was measured is kept in {out}")
-    assert "It was interrupted: the same command goes on" in " ".join(said.split())
+    assert "The suite was interrupted; the same command continues" in " ".join(said.split())
     page = (out / "all.html").read_text(encoding="utf-8")
     assert 'id="benchmark-whole"' in page
     assert 'id="benchmark-hanging"' not in page
