@@ -55,13 +55,13 @@ def test_the_default_comes_first_then_fewer_threads_and_cores(cores, can_bind, w
 
 def test_model_and_whole_run_are_timed_and_cores_and_threads_restored(measure):
     before = available_cores(), torch.get_num_threads()
-    found = measure(affinity.AFFINITY)
+    measured = measure(affinity.AFFINITY)
     assert (available_cores(), torch.get_num_threads()) == before
-    names = [setting.way for setting in found.settings]
+    names = [setting.way for setting in measured.settings]
     wanted = [f"{kind}: {name}" for kind in ("model", "whole") for name in names]
-    assert [turn.way for turn in found.turns] == wanted
-    assert all(turn.amount >= 1 for turn in found.turns)
-    [finding] = affinity.AFFINITY.page(found).findings
+    assert [turn.way for turn in measured.turns] == wanted
+    assert all(turn.amount >= 1 for turn in measured.turns)
+    [finding] = affinity.AFFINITY.page(measured).findings
     assert finding.headline
 
 
@@ -88,10 +88,10 @@ def test_a_repetition_is_bound_only_while_it_runs_even_if_it_fails(videos, store
 
 def test_a_system_without_binding_varies_only_threads(measure, monkeypatch):
     monkeypatch.delattr(os, "sched_setaffinity")
-    found = measure(affinity.AFFINITY)
-    assert not found.can_bind
-    assert {setting.cores for setting in found.settings} == {None}
-    [finding] = affinity.AFFINITY.page(found).findings
+    measured = measure(affinity.AFFINITY)
+    assert not measured.can_bind
+    assert {setting.cores for setting in measured.settings} == {None}
+    [finding] = affinity.AFFINITY.page(measured).findings
     assert any(line.startswith("This system cannot bind") for line in finding.evidence)
 
 

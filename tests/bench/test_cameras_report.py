@@ -7,9 +7,9 @@ from headrace.bench.cameras import CAMERAS, CameraRun, CamerasRecord, rows_of
 
 
 def run(way, ranks, workers, seconds, decoded=600, others=0.0):
-    took = {"seconds": seconds, "cpu_seconds": 3.0, "others_cpu_seconds": others * seconds}
+    times = {"seconds": seconds, "cpu_seconds": 3.0, "others_cpu_seconds": others * seconds}
     read = {"delivered": 600, "decoded": decoded}
-    return CameraRun(way=way, ranks=ranks, workers=workers, **took, **read)
+    return CameraRun(way=way, ranks=ranks, workers=workers, **times, **read)
 
 
 def record(*runs):

@@ -103,8 +103,8 @@ def step(level, p95, broken_by=(), *, offered=None, dropped=0, others=0.0):
 
 def recorded(*steps, search="rate", least=5.0, most=4000.0):
     usual = {"p95_ms": 100, "max_drop": 0.01, "frame_rate": 30, "model_seconds": 0.5}
-    asked = {"search": search, "least": least, "most": most}
-    return LiveRecord(provenance=local_provenance(), steps=steps, **usual, **asked)
+    options = {"search": search, "least": least, "most": most}
+    return LiveRecord(provenance=local_provenance(), steps=steps, **usual, **options)
 
 
 BROKEN = ("p95 latency 143 ms",)

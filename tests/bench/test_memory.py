@@ -127,12 +127,12 @@ SIZES = (
 
 
 def cell(size, batch_size, mib=None, *, precision="float32", status=None, **more):
-    asked = {"size": size, "batch_size": batch_size, "precision": precision}
+    options = {"size": size, "batch_size": batch_size, "precision": precision}
     return memory.CellRecord(
         status=status or ("over_limit" if mib is None else "measured"),
         peak_bytes=None if mib is None else mib * MIB,
         base_bytes=300 * MIB,
-        **asked | more,
+        **options | more,
     )
 
 

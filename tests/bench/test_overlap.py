@@ -11,8 +11,12 @@ def recorded(rates, *, cores=1.0, usable=4, others=0.0):
     turns = []
     for variant, (fps, ms) in zip(VARIANTS, rates, strict=True):
         for latency in ((), (ms - 1,) * 30 + (ms + 1,) * 30):
-            took = {**timing(2, cores=cores, others=others), "latency_ms": latency, "work_ms": WORK}
-            turns += [OverlapRepetition(way=variant, fps=fps, **took)] * 2
+            times = {
+                **timing(2, cores=cores, others=others),
+                "latency_ms": latency,
+                "work_ms": WORK,
+            }
+            turns += [OverlapRepetition(way=variant, fps=fps, **times)] * 2
     facts = {"videos": 1, "frames": 60, "settling": 10, "offered_fps": 70, "compared": 70}
     facts |= {"model_seconds": 0.5, "processes_seconds": 8}
     here = local_provenance("headrace", "bench", "overlap", cores=usable)

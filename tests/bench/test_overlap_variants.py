@@ -26,23 +26,23 @@ def work():
 
 @pytest.mark.parametrize("speed", [None, 8.0])
 def test_threads_and_sequential_stages_have_equal_results(index, work, speed):
-    def passages(way):
+    def timelines(variant):
         source = LoadGenerator([index], num_frames=30, speed=speed)
-        return list(way(work, source, SYSTEM_CLOCK))
+        return list(variant(work, source, SYSTEM_CLOCK))
 
-    one, other = passages(sequential), passages(threaded)
-    assert [each.answer for each in one] == [each.answer for each in other]
-    assert [each.answer.number for each in one] == list(range(30))
-    assert len({each.answer.picture for each in one}) > 10, "images differ"
+    in_turn, in_threads = timelines(sequential), timelines(threaded)
+    assert [frame.answer for frame in in_turn] == [frame.answer for frame in in_threads]
+    assert [frame.answer.number for frame in in_turn] == list(range(30))
+    assert len({frame.answer.picture for frame in in_turn}) > 10, "images differ"
     stages = {"decode", "preprocess", "model", "show"}
-    assert set(one[0].work_ns) == stages
-    assert set(other[0].work_ns) == stages
-    for each in (*one, *other):
-        assert each.out_ns > each.due_ns
-        assert min(each.work_ns.values()) >= 0
+    assert set(in_turn[0].work_ns) == stages
+    assert set(in_threads[0].work_ns) == stages
+    for frame in (*in_turn, *in_threads):
+        assert frame.out_ns > frame.due_ns
+        assert min(frame.work_ns.values()) >= 0
 
 
-def passage(number, picture=0):
+def timeline(number, picture=0):
     answer = FrameResult(number=number, name="dark", confidence=0.5, picture=picture)
     return FrameTimeline(due_ns=0, out_ns=number + 1, work_ns={"model": 1}, answer=answer)
 
@@ -51,16 +51,16 @@ def passage(number, picture=0):
     ("second", "message"),
     [
         (
-            [passage(0), passage(1, picture=7)],
+            [timeline(0), timeline(1, picture=7)],
             r"frame 1 gave .* in the first repetition, but .* with threads",
         ),
-        ([passage(0)], "the first repetition returned 12 frames, but 11 with threads"),
+        ([timeline(0)], "the first repetition returned 12 frames, but 11 with threads"),
     ],
 )
 def test_a_variant_with_different_results_is_an_error(second, message):
-    settling = [passage(number) for number in range(-10, 0)]
+    settling = [timeline(number) for number in range(-10, 0)]
     variants = {
-        "sequential": lambda *order: [*settling, passage(0), passage(1)],
+        "sequential": lambda *order: [*settling, timeline(0), timeline(1)],
         "threads": lambda *order: [*settling, *second],
     }
     turns = ComparedRepetitions(variants=variants, frames=12, clock=SYSTEM_CLOCK)

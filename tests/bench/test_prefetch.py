@@ -44,8 +44,8 @@ def test_a_repetition_times_each_batch(looping, factor):
 
 
 def test_every_setting_is_repeated_with_the_given_step_time(measure, videos):
-    asked = {"prefetch_factor": (4, 1), "step_ms": 100.0, "seconds": 1.0, "repeats": 2}
-    record = measure(PREFETCH, Context(clock=TickingClock(1e-6)), videos=videos, **SMALL, **asked)
+    options = {"prefetch_factor": (4, 1), "step_ms": 100.0, "seconds": 1.0, "repeats": 2}
+    record = measure(PREFETCH, Context(clock=TickingClock(1e-6)), videos=videos, **SMALL, **options)
     assert [turn.prefetch_factor for turn in record.turns] == [1, 4, 1, 4]
     assert {len(turn.waits_ms) for turn in record.turns} == {12}, "the minimum"
     assert record.step_ms == 100
@@ -109,8 +109,11 @@ def copied(factor, seconds, ms, *, is_pinned):
 def on_gpu(seconds):
     """Return a record of a loop of `seconds` with pinned memory, and 5 s without."""
     return recorded(
-        *(copied(factor, took, 2.0, is_pinned=False) for factor, took in ((1, 8), (2, 5))),
-        *(copied(factor, took, 0.1, is_pinned=True) for factor, took in ((1, 1), (2, seconds))),
+        *(copied(factor, duration, 2.0, is_pinned=False) for factor, duration in ((1, 8), (2, 5))),
+        *(
+            copied(factor, duration, 0.1, is_pinned=True)
+            for factor, duration in ((1, 1), (2, seconds))
+        ),
     )
 
 

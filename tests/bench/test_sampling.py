@@ -21,18 +21,18 @@ SMALL = {"batch_size": 4, "size": (16, 16), "memory_budget": "256KiB", "burst": 
 def opened(videos, store):
     """Return a function that opens 48 frames in GOPs of 12, in batches of 4."""
 
-    def open_ways(**options):
+    def open_variants(**options):
         config = SamplingConfig(videos=videos, **{**SMALL, "rho": 0.9, **options})
         return SamplingVariants.open(config, store)
 
-    return open_ways
+    return open_variants
 
 
 def test_strategies_are_interleaved_and_the_record_has_the_options(measure, videos):
     seen = []
     context = Context(command=("headrace", "bench"), on_progress=lambda *turn: seen.append(turn))
-    asked = {**SMALL, "videos": videos, "strategies": ("naive", "bursts"), "repeats": 2}
-    record = measure(SAMPLING, context, **asked)
+    options = {**SMALL, "videos": videos, "strategies": ("naive", "bursts"), "repeats": 2}
+    record = measure(SAMPLING, context, **options)
     assert [turn.strategy for turn in record.turns] == ["baseline", "naive", "bursts"] * 2
     assert seen == list(
         zip(["baseline", "naive", "bursts of 4"] * 2, range(6), [6] * 6, strict=True)
@@ -65,39 +65,42 @@ class Flipped(SeekPerFrame):
 
 @pytest.mark.parametrize(("batch_size", "count"), [(4, 4), (40, 16)])
 def test_a_frame_that_differs_in_one_bit_is_an_error(videos, opened, batch_size, count):
-    ways = opened(batch_size=batch_size)
-    assert ways.check_equal() == count
+    variants = opened(batch_size=batch_size)
+    assert variants.check_equal() == count
     with pytest.raises(DecodeError, match=r"frame \d+ of .*\.mp4 .* differs") as caught:
-        ways.check_equal(Flipped(ways.videos, ways.config.size))
+        variants.check_equal(Flipped(variants.videos, variants.config.size))
     assert caught.value.source in videos
 
 
-@pytest.mark.parametrize("way", VARIANTS)
-def test_each_strategy_delivers_full_batches_and_only_bursts_add_noise(opened, way):
-    ways = opened()
-    batches = ways.delivery(way).batches()
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_each_strategy_delivers_full_batches_and_only_bursts_add_noise(opened, variant):
+    variants = opened()
+    batches = variants.delivery(variant).batches()
     assert [next(batches), next(batches)] == [4, 4]
     batches.close()
-    strategy = ways.describe(way)
+    strategy = variants.describe(variant)
     assert (strategy.bias, strategy.design_effect, strategy.why_not) == (0, 1, "")
-    assert strategy.inflation == pytest.approx(1 + 3 * 0.9 if way == "bursts" else 1)
+    assert strategy.inflation == pytest.approx(1 + 3 * 0.9 if variant == "bursts" else 1)
 
 
 def test_most_strategies_draw_the_same_frames(opened):
-    ways = opened()
-    orders = {way: ways.sampler(way).order(ways.videos.population, 0)[:] for way in VARIANTS}
-    for way in ("dataset", "naive", "look-ahead", "quarter"):
-        assert np.array_equal(orders[way], orders["baseline"]), way
-    for way in ("permutation", "bursts"):
-        assert sorted(orders[way].tolist()) == list(range(48)), way
+    variants = opened()
+    orders = {
+        variant: variants.sampler(variant).order(variants.videos.population, 0)[:]
+        for variant in VARIANTS
+    }
+    for variant in ("dataset", "naive", "look-ahead", "quarter"):
+        assert np.array_equal(orders[variant], orders["baseline"]), variant
+    for variant in ("permutation", "bursts"):
+        assert sorted(orders[variant].tolist()) == list(range(48)), variant
 
 
 def test_only_strategies_for_comparison_may_be_impossible(opened):
     assert "three batches" in opened(memory_budget=str(12 * 768)).describe("quarter").why_not
     assert "need at least 68 frames" in opened(burst=16).describe("bursts").why_not
-    for way in ("naive", "look-ahead", "permutation"):
+    for variant in ("naive", "look-ahead", "permutation"):
         with pytest.raises(ConfigError, match="does not hold three batches"):
-            opened(memory_budget="1000").describe(way)
+            opened(memory_budget="1000").describe(variant)
     with pytest.raises(ConfigError, match="a batch of 49 is larger than the set: the videos have"):
         opened(batch_size=49)
 
@@ -114,13 +117,13 @@ IMPOSSIBLE = strategy("quarter", why_not="three batches do not fit")
 
 def turns(name, frames, *, cores=2.0, others=0.0, decoded=1.0, **options):
     """Return a repetition of 10 s for each number of frames."""
-    took = {
+    times = {
         **timing(10, cores=cores, others=others),
         **{"opens": 0, "bytes_read": 0, "held_bytes": 50_000_000, "is_filled": True},
         **{"warm_up_frames": 128, "warm_up_seconds": 1, **options},
     }
     return [
-        DeliveryRepetition(strategy=name, frames=n, decoded=int(decoded * n), seeks=n // 4, **took)
+        DeliveryRepetition(strategy=name, frames=n, decoded=int(decoded * n), seeks=n // 4, **times)
         for n in frames
     ]
 
@@ -128,12 +131,12 @@ def turns(name, frames, *, cores=2.0, others=0.0, decoded=1.0, **options):
 def recorded(*timed, usable=2, strategies=(BASELINE, AHEAD, BURSTS), **options):
     """Return a record of the repetitions of all strategies."""
     facts = {"videos": 40, "frames": 12_000, "gops": 400, "compared": 16, "workers": 2}
-    asked = {"batch_size": 128, "memory_budget": 2**30, "burst": 8, "rho": 0.9}
+    facts |= {"batch_size": 128, "memory_budget": 2**30, "burst": 8, "rho": 0.9}
     return SamplingRecord(
         provenance=local_provenance(cores=usable, batch_size=128),
         strategies=strategies,
         turns=tuple(turn for repetitions in timed for turn in repetitions),
-        **facts | asked | options,
+        **facts | options,
     )
 
 
@@ -164,7 +167,9 @@ def memory(naive, quarter, full, **options):
 def test_findings_on_strategies(check_pages):
     ahead, unsteady = turns("look-ahead", [5000]), turns("bursts", [1000, 2000])
     busy_base = turns("baseline", [500], others=0.5)
-    every = tuple(strategy(way, inflation=2.5 if way == "bursts" else 1) for way in VARIANTS)
+    every = tuple(
+        strategy(variant, inflation=2.5 if variant == "bursts" else 1) for variant in VARIANTS
+    )
     small = {"memory_budget": 2**20, "batch_size": 8, "burst": 4, "rho": 0.5}
     cases = {
         "four strategies": recorded(*USUAL, strategies=(BASELINE, AHEAD, IMPOSSIBLE, BURSTS)),

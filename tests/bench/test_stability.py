@@ -121,12 +121,12 @@ def test_it_ends_on_inconsistent_systems(batch_sizes, queue_depths, seed):
 
 def turn(batch_size, queue_depth, cv, rate, *, others=0.0):
     """Return a repetition with a mean FPS of `rate` and this CV."""
-    asked = {"batch_size": batch_size, "queue_depth": queue_depth}
+    options = {"batch_size": batch_size, "queue_depth": queue_depth}
     return StabilityRepetition(
         warm_up=27 if queue_depth == 8 else 10,
         fps=(rate * (1 - cv), rate * (1 + cv)) * 50,
         frames_per_second=rate,
-        **asked | timing(10, others=others),
+        **options | timing(10, others=others),
     )
 
 

@@ -22,8 +22,8 @@ def test_epochs_are_interleaved_and_the_record_has_the_options(measure, videos):
         on_progress=lambda *turn: seen.append(turn),
         clock=TickingClock(1),
     )
-    asked = {**QUICK, "videos": videos, "workers": (0, 1), "repeats": 2, "clips_per_video": 4}
-    record = measure(WORKERS, context, **asked)
+    options = {**QUICK, "videos": videos, "workers": (0, 1), "repeats": 2, "clips_per_video": 4}
+    record = measure(WORKERS, context, **options)
     assert [epoch.workers for epoch in record.epochs] == [0, 1, 0, 1]
     labels = ["0 workers", "0 workers", "1 worker", "0 workers", "1 worker"]
     assert seen == [(label, number, 5) for number, label in enumerate(labels)]

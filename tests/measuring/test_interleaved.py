@@ -28,9 +28,9 @@ class Timed(Repetition):
 
 def row(*rates, others=0.0, steps=()):
     """Return a row with one repetition per rate; `others`: cores used by other programs."""
-    took = {"seconds": 1, "cpu_seconds": 1, "others_cpu_seconds": others}
+    times = {"seconds": 1, "cpu_seconds": 1, "others_cpu_seconds": others}
     return interleaved.RepetitionRow(
-        repetitions=[Timed(work=rate, steps=steps, **took) for rate in rates]
+        repetitions=[Timed(work=rate, steps=steps, **times) for rate in rates]
     )
 
 

@@ -68,7 +68,7 @@ class CamerasConfig:
     repeats: Annotated[int, Option("Epochs per variant.", least=1)] = 1
     max_seconds: Annotated[
         float,
-        Option("Approximate seconds of all epochs; cuts the clips; 0: uncut.", least=0),
+        Option("Approximate seconds of all epochs, by cutting clips; 0 reads all.", least=0),
     ] = 45.0
 
     def __post_init__(self) -> None:

@@ -35,7 +35,7 @@ class PrefetchConfig(ClipsConfig):
     workers: Annotated[int, Option("num_workers of the DataLoader.", least=1)] = 1
     step_ms: Annotated[
         float | None,
-        Option("Milliseconds per training step; default: as loading.", least=0, most=60_000),
+        Option("Milliseconds per training step; default: loading time.", least=0, most=60_000),
     ] = None
     seconds: Annotated[
         float,

@@ -92,9 +92,9 @@ def test_a_benchmark_of_one_video_takes_the_first_of_several():
 
 
 def test_all_benchmarks_use_the_chosen_model():
-    asked = SuiteConfig(videos=("a.mp4",), model_name="resnet50", prep_level="simple")
+    options = SuiteConfig(videos=("a.mp4",), model_name="resnet50", prep_level="simple")
     for benchmark in BENCHMARKS:
-        config = config_of(benchmark, asked)
+        config = config_of(benchmark, options)
         if not isinstance(config, str) and hasattr(config, "model_name"):
             assert config.model_name == "resnet50"
             assert getattr(config, "prep_level", "simple") == "simple"
