@@ -97,12 +97,10 @@ class Stopwatch:
 
     def stop(self, seconds: float) -> Repetition:
         """Return the times so far; `seconds` is the wall time at the end of the work."""
-        process_seconds = cpu_seconds() - self._process_seconds
-        machine_seconds = machine_cpu_seconds() - self._machine_seconds
+        process = cpu_seconds() - self._process_seconds
+        machine = machine_cpu_seconds() - self._machine_seconds
         return Repetition(
-            seconds=seconds,
-            cpu_seconds=process_seconds,
-            others_cpu_seconds=max(0.0, machine_seconds - process_seconds),
+            seconds=seconds, cpu_seconds=process, others_cpu_seconds=max(0.0, machine - process)
         )
 
 
