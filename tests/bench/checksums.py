@@ -1,4 +1,4 @@
-"""A benchmark of one's own, whole: which checksum tells one's videos apart the fastest?"""
+"""Complete custom benchmark: the fastest checksum of the user's videos."""
 
 import zlib
 from collections.abc import Iterator
@@ -20,15 +20,15 @@ FUNCTIONS = {"sha256": sha256, "blake2b": blake2b, "crc32": zlib.crc32}
 
 @dataclass(frozen=True, kw_only=True)
 class ChecksumsConfig(BenchmarkConfig):
-    """What is measured."""
+    """Options of the benchmark."""
 
-    checksums: Annotated[tuple[Checksum, ...], Option("Which to compare.")] = get_args(Checksum)
-    repeats: Annotated[int, Option("Repetitions of each checksum.", least=1)] = 3
+    checksums: Annotated[tuple[Checksum, ...], Option("Checksums to compare.")] = get_args(Checksum)
+    repeats: Annotated[int, Option("Repetitions per checksum.", least=1)] = 3
 
 
 @contextmanager
 def prepared(config: ChecksumsConfig, context: Context) -> Iterator[VariantSet[VariantRecord]]:
-    """Read the files; each variant takes the checksum of all."""
+    """Read the files; each variant computes the checksum of all."""
     files = [Path(video).read_bytes() for video in config.videos]
 
     def megabytes(checksum: str) -> float:

@@ -1,4 +1,4 @@
-"""Clocks on which all that is timed takes a known time."""
+"""Clocks with known durations."""
 
 from threading import get_ident, local
 
@@ -6,7 +6,7 @@ from headrace.testing.fake_clock import FakeClock
 
 
 class TickingClock(FakeClock):
-    """Each reading by its own thread is so many seconds after the last; others move nothing."""
+    """Clock that advances by `seconds` at each reading by its own thread."""
 
     def __init__(self, seconds):
         super().__init__()
@@ -20,19 +20,19 @@ class TickingClock(FakeClock):
 
 
 class OpeningTakesTenSeconds:
-    """Of the four jobs of a probe the first takes 10 s and the others 1 s, in every thread.
+    """Clock on which the first of the four jobs of a probe takes 10 s and the others 1 s.
 
-    To pack and unpack its frame, by two codecs, takes no time.
+    Each thread has its own time. Packing and unpacking by two codecs takes no time.
     """
 
     def __init__(self):
-        self._here = local()
+        self._thread = local()
 
     def now_ns(self):
-        reading = getattr(self._here, "reading", -1) + 1
-        self._here.reading = reading
-        probe, place = divmod(reading, 14)
-        return int((13 * probe + (0, 10, 10, 11, 11, 12, 12, 13, *[13] * 6)[place]) * 1e9)
+        reading = getattr(self._thread, "reading", -1) + 1
+        self._thread.reading = reading
+        probe, step = divmod(reading, 14)
+        return int((13 * probe + (0, 10, 10, 11, 11, 12, 12, 13, *[13] * 6)[step]) * 1e9)
 
     def wall_seconds(self):
         return 0.0

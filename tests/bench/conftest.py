@@ -1,10 +1,10 @@
-"""Benchmarks measured for real, on a small video and quickly."""
+"""Short real measurements on small videos."""
 
 from dataclasses import fields, replace
 
 import pytest
 
-from bench.shown import FAST
+from bench.records import FAST, pages_text
 from headrace.bench.benchmark import Context
 from headrace.decode.index_store import IndexStore
 from headrace.testing.synth import SynthClip, write_clip
@@ -17,7 +17,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def clip(tmp_path):
-    """Return a function: number of frames, name and what else a clip is like -> its path."""
+    """Return a function: number of frames, name, options of `SynthClip` -> path of the clip."""
 
     def write(frames, name="clip", **options):
         return str(write_clip(tmp_path / name, SynthClip(num_frames=frames, **options)))
@@ -33,7 +33,7 @@ def videos(clip):
 
 @pytest.fixture
 def measure(clip, store):
-    """Return a function: a benchmark and options -> its record, the same when it is read again."""
+    """Return a function: benchmark, options -> record, which its JSON reproduces."""
 
     def run(benchmark, context=None, **options):
         names = {field.name for field in fields(benchmark.config)}
@@ -46,3 +46,9 @@ def measure(clip, store):
         return record
 
     return run
+
+
+@pytest.fixture
+def check_pages(holds):
+    """Return a function: benchmark, case -> record; compares their pages with a snapshot."""
+    return lambda benchmark, cases: holds(f"{benchmark.name}.txt", pages_text(benchmark, cases))

@@ -1,11 +1,11 @@
-"""Cores and threads by turns: what is tried, that all is given back, and what is advised."""
+"""Core binding benchmark: settings, restored cores and threads, and advice."""
 
 import os
 
 import pytest
 import torch
 
-from bench.shown import FAST, check_shown, recorded
+from bench.records import FAST, recorded
 from headrace.bench import affinity
 from headrace.bench.benchmark import Context
 from headrace.errors import ConfigError
@@ -16,14 +16,16 @@ SINGLE = affinity.CoreBinding(way="all cores, 1 thread", cores=None, num_cores=4
 HALF = affinity.CoreBinding(way="2 cores", cores="0-1", num_cores=2, threads=None)
 
 
-def record(whole, *tried, can_bind=True):
-    """Return a record of settings by the seconds of a whole run; the model alone takes half."""
+def record(whole, *bindings, can_bind=True):
+    """Return a record from the seconds of a whole run by setting; the model takes half."""
     turns = {
         f"{kind}: {setting.way}": [seconds / part] * 2
         for kind, part in (("model", 2), ("whole", 1))
-        for setting, seconds in zip(tried, whole, strict=True)
+        for setting, seconds in zip(bindings, whole, strict=True)
     }
-    return recorded(turns, affinity.AffinityRecord, model="tiny", can_bind=can_bind, settings=tried)
+    return recorded(
+        turns, affinity.AffinityRecord, model="tiny", can_bind=can_bind, settings=bindings
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,29 +44,29 @@ def record(whole, *tried, can_bind=True):
         ),
     ],
 )
-def test_what_a_run_takes_by_itself_comes_first_then_fewer_threads_and_cores(cores, can_bind, ways):
-    tried = affinity.core_bindings(frozenset(cores), can_bind=can_bind)
-    assert [each.way for each in tried] == ways
-    assert (tried[0].cores, tried[0].threads) == (None, None)
-    assert {each.num_cores for each in tried if each.cores is None} == {len(cores)}
+def test_the_default_comes_first_then_fewer_threads_and_cores(cores, can_bind, ways):
+    bindings = affinity.core_bindings(frozenset(cores), can_bind=can_bind)
+    assert [binding.way for binding in bindings] == ways
+    assert (bindings[0].cores, bindings[0].threads) == (None, None)
+    assert {binding.num_cores for binding in bindings if binding.cores is None} == {len(cores)}
     if len(cores) == 4:
-        assert tried[-1].cores == "0,2"
+        assert bindings[-1].cores == "0,2"
 
 
-def test_model_and_whole_run_are_timed_and_cores_and_threads_given_back(measure):
+def test_model_and_whole_run_are_timed_and_cores_and_threads_restored(measure):
     before = available_cores(), torch.get_num_threads()
-    found = measure(affinity.AFFINITY)
+    measured = measure(affinity.AFFINITY)
     assert (available_cores(), torch.get_num_threads()) == before
-    names = [setting.way for setting in found.settings]
+    names = [setting.way for setting in measured.settings]
     wanted = [f"{kind}: {name}" for kind in ("model", "whole") for name in names]
-    assert [turn.way for turn in found.turns] == wanted
-    assert all(turn.amount >= 1 for turn in found.turns)
-    [finding] = affinity.AFFINITY.page(found).findings
+    assert [turn.way for turn in measured.turns] == wanted
+    assert all(turn.amount >= 1 for turn in measured.turns)
+    [finding] = affinity.AFFINITY.page(measured).findings
     assert finding.headline
 
 
 @pytest.mark.skipif(len(available_cores()) < 2, reason="one core")
-def test_a_turn_is_bound_while_it_lasts_and_no_longer_also_where_it_fails(videos, store):
+def test_a_repetition_is_bound_only_while_it_runs_even_if_it_fails(videos, store):
     before = available_cores(), torch.get_num_threads()
     one = frozenset({min(before[0])})
     setting = affinity.CoreBinding(way="1 core", cores=str(min(one)), num_cores=1, threads=None)
@@ -84,16 +86,16 @@ def test_a_turn_is_bound_while_it_lasts_and_no_longer_also_where_it_fails(videos
     assert seen == [(one, 1)] * 2
 
 
-def test_where_a_system_cannot_bind_threads_alone_are_tried(measure, monkeypatch):
+def test_a_system_without_binding_varies_only_threads(measure, monkeypatch):
     monkeypatch.delattr(os, "sched_setaffinity")
-    found = measure(affinity.AFFINITY)
-    assert not found.can_bind
-    assert {setting.cores for setting in found.settings} == {None}
-    [finding] = affinity.AFFINITY.page(found).findings
+    measured = measure(affinity.AFFINITY)
+    assert not measured.can_bind
+    assert {setting.cores for setting in measured.settings} == {None}
+    [finding] = affinity.AFFINITY.page(measured).findings
     assert any(line.startswith("This system cannot bind") for line in finding.evidence)
 
 
-def test_settings_are_judged_like_this():
+def test_findings_on_settings(check_pages):
     one = affinity.CoreBinding(way="all cores", cores=None, num_cores=1, threads=None)
     cases = {
         "one thread is faster": record([1, 0.8], EVERY, SINGLE),
@@ -101,9 +103,9 @@ def test_settings_are_judged_like_this():
         "nothing is faster": record([1, 1, 2], EVERY, SINGLE, HALF),
         "one core": record([1], one),
     }
-    check_shown(affinity.AFFINITY, cases)
+    check_pages(affinity.AFFINITY, cases)
 
 
-def test_a_model_that_is_none_is_refused(measure):
+def test_an_unknown_model_is_refused(measure):
     with pytest.raises(ConfigError, match="no classification model 'resnet19'"):
         measure(affinity.AFFINITY, model_name="resnet19")

@@ -1,4 +1,4 @@
-"""A benchmark of one's own, in one file: options, page, JSON and table come with it."""
+"""Custom benchmark in one file, with options, page, JSON and table."""
 
 import csv
 import json
@@ -18,18 +18,18 @@ from headrace.errors import ConfigError
 FILE = Path(checksums.__file__)
 FILES = {"Numbers": "json", "Table": "csv", "Chart": "html"}
 BROKEN = {
-    "none.py": ("x = 1\n", "must define one Benchmark, and defines none"),
+    "none.py": ("x = 1\n", "must define exactly one Benchmark, got none"),
     "two.py": (
         "from dataclasses import replace\nfrom bench.checksums import CHECKSUMS\n"
         "other = replace(CHECKSUMS, name='other')\n",
-        "must define one Benchmark, and defines 2",
+        "must define exactly one Benchmark, got 2",
     ),
     "fails.py": ("1 / 0\n", "cannot be run: ZeroDivisionError: division by zero"),
     "wrong.py": ("def\n", "cannot be run: SyntaxError"),
     "taken.py": (
         "from dataclasses import replace\nfrom bench.checksums import CHECKSUMS as known\n"
         "own = replace(known, name='amp')\ndel known\n",
-        "is called amp, as one of headrace's: give it another name",
+        "must not reuse the name of a headrace benchmark, got 'amp'; give it another name",
     ),
 }
 
@@ -56,22 +56,22 @@ def video(tmp_path):
     return path
 
 
-def test_the_whole_benchmark_is_at_most_sixty_lines():
+def test_the_benchmark_has_at_most_sixty_lines():
     assert len(FILE.read_text().splitlines()) <= 60
 
 
 def test_its_options_are_the_fields_of_its_configuration(call):
     code, out, err = call(FILE, "--help")
     assert (code, err) == (0, f"{FILE} is run: its code can do what you can\n")
-    for said in (
+    for text in (
         *("Time checksums of whole files; name the fastest.", "Video files, or folders of them."),
         *("--checksums", "[default:", "sha256,blake2b,crc32]", "--repeats"),
-        *("Repetitions of each checksum.  [default: 3; x>=1]", "--out", "--json"),
+        *("Repetitions per checksum.  [default: 3; x>=1]", "--out", "--json"),
     ):
-        assert said in out, said
+        assert text in out, text
 
 
-def test_it_prints_a_table_and_leaves_numbers_and_page(call, video, tmp_path):
+def test_it_prints_a_table_and_writes_numbers_and_page(call, video, tmp_path):
     folder = tmp_path / "out"
     options = ("--checksums", "sha256,crc32", "--repeats", 2, "--out", folder)
     code, out, _ = call(FILE, video, *options)
@@ -90,8 +90,8 @@ def test_it_prints_a_table_and_leaves_numbers_and_page(call, video, tmp_path):
         "repeats": 2,
     }
     with (folder / "checksums.csv").open(encoding="utf-8", newline="") as table:
-        lines = [(each["row"], each["repetition"]) for each in csv.DictReader(table)]
-    assert lines == [(way, k) for way in ("sha256", "crc32") for k in "12"]
+        lines = [(line["row"], line["repetition"]) for line in csv.DictReader(table)]
+    assert lines == [(checksum, number) for checksum in ("sha256", "crc32") for number in "12"]
     assert record.spread.between >= 0
     page = (folder / "checksums.html").read_text()
     assert "Megabytes per second by checksum" in page
@@ -105,32 +105,32 @@ def test_its_json_is_alone_on_stdout(call, video, tmp_path):
     assert err == f"{FILE} is run: its code can do what you can\n"
 
 
-def test_what_is_not_possible_is_refused(video):
+def test_an_unknown_checksum_is_refused(video):
     with pytest.raises(ConfigError, match=r"checksums must be among sha256, .*; got md5"):
         ChecksumsConfig(videos=(str(video),), checksums=("md5",))
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_file_that_defines_no_benchmark_of_its_own_is_refused(tmp_path, name):
-    text, said = BROKEN[name]
+def test_a_file_without_a_new_benchmark_is_refused(tmp_path, name):
+    text, message = BROKEN[name]
     (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError) as caught:
         load_benchmark(tmp_path / name)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_a_file_that_is_not_there_is_said_with_the_one_that_was_meant(call, tmp_path):
+def test_for_a_missing_file_a_similar_name_is_suggested(call, tmp_path):
     (tmp_path / "sharpness.py").touch()
     code, out, err = call(tmp_path / "sharpnes.py", "a.mp4")
     assert (code, out) == (2, "")
     assert f"there is no such file; did you mean {tmp_path}/sharpness.py?" in err
 
 
-def test_work_that_is_imported_late_is_there():
-    """A type checker does not see it."""
+def test_deferred_functions_exist():
+    """A type checker does not see them."""
     files = Path(registry.__file__).parent.glob("*.py")
-    places = [
-        place for file in files for place in re.findall(r'=deferred\("(.*?)"\)', file.read_text())
+    names = [
+        name for file in files for name in re.findall(r'=deferred\("(.*?)"\)', file.read_text())
     ]
-    assert len(places) >= 9
-    assert all(callable(resolve_name(f"headrace.bench.{place}")) for place in places)
+    assert len(names) >= 9
+    assert all(callable(resolve_name(f"headrace.bench.{name}")) for name in names)

@@ -1,4 +1,4 @@
-"""Camera benchmarks: equal frames first, then every way in turn; how much of a set, how long."""
+"""Camera benchmark: comparison of frames, interleaved epochs, cut clips, estimated time."""
 
 import re
 from dataclasses import replace
@@ -11,7 +11,7 @@ from bench.clocks import TickingClock
 from headrace.bench import camera_rank
 from headrace.bench.benchmark import Context
 from headrace.bench.camera_epochs import CameraEstimate, measure_cameras, worker_numbers
-from headrace.bench.camera_rank import CameraSubset, RankTask, check_equal, rehearse, run_rank
+from headrace.bench.camera_rank import CameraSubset, RankTask, calibrate, check_equal, run_rank
 from headrace.bench.cameras import CamerasConfig
 from headrace.decode.index_store import IndexStore
 from headrace.decode.seek_check import pyav_frames
@@ -27,7 +27,7 @@ LENGTHS = {"a": 10, "b": 5}
 
 
 def whole(folder):
-    """All that is in the layout of a folder."""
+    """Return all clips of a folder."""
     return CameraSubset(
         layout=layout_of(folder / "videos"),
         alignment=Alignment(),
@@ -37,20 +37,20 @@ def whole(folder):
 
 
 def alone(way, part):
-    """What the only rank of a way does, with one worker."""
+    """Return the task of the only rank of a variant, with one worker."""
     return RankTask(variant=way, part=part, rank=0, ranks=1, workers=1, group_num=1)
 
 
 def measured(folder, **options):
-    """Return the record, and what was said and shown of progress on the way."""
-    said, seen = [], []
+    """Return the record, the messages and the progress."""
+    messages, seen = [], []
     config = CamerasConfig(index_file=folder / "index.json", workers=(1,), size=SIZE, **options)
     context = Context(
         on_progress=lambda *turn: seen.append(turn),
-        on_word=said.append,
+        on_word=messages.append,
         store=IndexStore(folder / "store"),
     )
-    return measure_cameras(config, context), said, seen
+    return measure_cameras(config, context), messages, seen
 
 
 @pytest.fixture(scope="module")
@@ -62,25 +62,25 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_ways_take_turns_beside_plain_decoding_by_as_many(folder, forked_ranks):
-    record, said, seen = measured(
+def test_variants_are_interleaved_with_plain_decoding(folder, forked_ranks):
+    record, messages, seen = measured(
         folder, ways=("loader",), ranks=(1, 2), group_num=1, repeats=2, max_seconds=0
     )
     once = [("decode", 1), ("loader", 1), ("decode", 2), ("loader", 2)]
     assert [(run.way, run.ranks) for run in record.runs] == once * 2
-    assert seen[:2] == [("opening cameras", 0, 0), ("rehearsing", 0, 0)]
+    assert seen[:2] == [("opening cameras", 0, 0), ("calibrating", 0, 0)]
     assert [(done, of) for _, done, of in seen[2:]] == [(k, 9) for k in range(9)]
     assert seen[-1][0] == "loader, ranks 2, workers 1"
     pictures = sum(LENGTHS.values()) * len(CAMERAS)
     assert record.pictures == record.pictures_read == pictures
-    [words] = said
-    assert re.fullmatch(r"Time: about .* for 9 epochs of 45 pictures", words)
+    [message] = messages
+    assert re.fullmatch(r"Time: about .* for 9 epochs of 45 frames", message)
     assert {(run.delivered, run.decoded) for run in record.runs} == {(pictures, pictures)}
     assert record.compared == 2 * 8 * len(CAMERAS)
     assert record.provenance.configuration["index_file"] == str(folder / "index.json")
 
 
-def test_a_bare_loop_brings_every_frame(folder):
+def test_a_bare_loop_yields_every_frame(folder):
     layout = layout_of(folder / "videos")
     plain, store = PlainCameras(layout), IndexStore(folder / "store")
     index = CameraSet.open(layout, index_store=store).clips[0].indexes[2]
@@ -89,7 +89,7 @@ def test_a_bare_loop_brings_every_frame(folder):
     assert number == 9
 
 
-def test_a_pixel_that_differs_is_named_before_anything_is_timed(folder, monkeypatch):
+def test_a_frame_with_a_different_pixel_is_named_before_timing(folder, monkeypatch):
     def off_by_one(index, size):
         for number, frame in enumerate(pyav_frames(index, size)):
             frame[3, 4, 1] += number == 2 and "front" in str(index.source)
@@ -99,20 +99,22 @@ def test_a_pixel_that_differs_is_named_before_anything_is_timed(folder, monkeypa
     clip = part.open().clips[0]
     assert check_equal(part, clip) == 48
     monkeypatch.setattr(camera_rank, "pyav_frames", off_by_one)
-    with pytest.raises(DecodeError, match=r"frame 2 of .*a/front\.mp4 is not the same"):
+    with pytest.raises(DecodeError, match=r"frame 2 of .*a/front\.mp4 differs"):
         check_equal(part, clip)
 
 
-def test_clips_are_cut_where_all_epochs_would_take_too_long(folder, forked_ranks):
-    """To two moments of each slot, and no fewer."""
-    record, said, _ = measured(folder, ways=("decode",), ranks=(1,), group_num=2, max_seconds=1e-3)
+def test_clips_are_cut_if_all_epochs_would_take_too_long(folder, forked_ranks):
+    """Each slot keeps at least two moments."""
+    record, messages, _ = measured(
+        folder, ways=("decode",), ranks=(1,), group_num=2, max_seconds=1e-3
+    )
     assert (record.pictures, record.pictures_read) == (45, 2 * 2 * len(CAMERAS))
     assert {(run.delivered, run.decoded) for run in record.runs} == {(12, 12)}
-    assert said[0].endswith("for 2 epochs of 12 of 45 pictures (--max-seconds 0 reads all)")
+    assert messages[0].endswith("for 2 epochs of 12 of 45 frames (--max-seconds 0 reads all)")
 
 
-def test_cameras_of_other_rates_are_compared_and_read_by_time(tmp_path):
-    """A bare loop reads each as far as its moments go."""
+def test_cameras_of_different_rates_are_compared_and_read_by_time(tmp_path):
+    """A bare loop reads each camera up to its last moment."""
     folder = tmp_path / "videos" / "a"
     folder.mkdir(parents=True)
     for camera, rate, count in (("fast", 20, 12), ("slow", 10, 9)):
@@ -127,7 +129,7 @@ def test_cameras_of_other_rates_are_compared_and_read_by_time(tmp_path):
         size=SIZE,
     )
     assert check_equal(part, part.open().clips[0]) == 2 * 2 * 8
-    read = {way: run_rank(alone(way, part), lambda: None)[0] for way in ("decode", "loader")}
+    read = {name: run_rank(alone(name, part), lambda: None)[0] for name in ("decode", "loader")}
     assert read == {"decode": 12 + 6, "loader": 2 * 12}
 
 
@@ -136,7 +138,7 @@ PARTS = {"a": 6, "b": 3, "c": 5}
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory):
-    """A folder of clips to cut."""
+    """Return a folder of clips to cut."""
     folder = tmp_path_factory.mktemp("part")
     write_layout(folder / "videos", PARTS)
     return folder
@@ -147,7 +149,7 @@ def lengths(part):
 
 
 @pytest.mark.parametrize(
-    ("moments", "slots", "left"),
+    ("moments", "slots", "expected"),
     [
         (6, 1, {"a": 6}),
         (7, 1, {"a": 4, "b": 3}),
@@ -158,13 +160,13 @@ def lengths(part):
         (1000, 1, PARTS),
     ],
 )
-def test_clips_are_as_many_as_are_needed_and_equally_long(parts, moments, slots, left):
+def test_a_cut_keeps_enough_clips_of_equal_length(parts, moments, slots, expected):
     part = whole(parts).cut(whole(parts).open(), moments, slots)
-    assert lengths(part) == {name: list(range(count)) for name, count in left.items()}
+    assert lengths(part) == {name: list(range(count)) for name, count in expected.items()}
 
 
-def test_clips_of_one_name_are_cut_alike(parts, tmp_path):
-    """Moments are chosen by the name of a clip, which two folders may share."""
+def test_clips_with_the_same_name_are_cut_to_equal_length(parts, tmp_path):
+    """Moments are selected by clip name, and two folders may share a name."""
     write_layout(tmp_path / "others", {"a": 2})
     layout = CameraLayout.of_folders(
         [parts / "videos", tmp_path / "others"], lambda file: 2 if "others" in str(file) else 6
@@ -181,15 +183,15 @@ def decoding(tmp_path):
     return alone("decode", whole(tmp_path))
 
 
-def test_decoding_and_the_start_of_each_number_of_workers_are_timed_apart(decoding):
-    """And nothing before all ranks are ready."""
+def test_decoding_and_the_start_of_workers_are_timed_separately(decoding):
+    """Time before all ranks are ready does not count."""
     clock = TickingClock(1)
-    took = rehearse(decoding, lambda: clock.advance(100), workers=(1, 2), clock=clock)
-    assert took == (1.0 / (4 * len(CAMERAS)), {1: 1.0, 2: 1.0})
+    times = calibrate(decoding, lambda: clock.advance(100), workers=(1, 2), clock=clock)
+    assert times == (1.0 / (4 * len(CAMERAS)), {1: 1.0, 2: 1.0})
 
 
-def test_no_worker_is_started_that_no_way_has(decoding):
-    _, worker_seconds = rehearse(decoding, lambda: None, workers=(), clock=SYSTEM_CLOCK)
+def test_without_worker_variants_no_worker_is_started(decoding):
+    _, worker_seconds = calibrate(decoding, lambda: None, workers=(), clock=SYSTEM_CLOCK)
     assert worker_seconds == {}
 
 
@@ -203,7 +205,7 @@ PACE = CameraEstimate(
 
 
 @pytest.mark.parametrize(
-    ("turn", "seconds"),
+    ("setup", "seconds"),
     [
         (("decode", 1, 1), 2 + 1),
         (("decode", 1, 2), 2 + 0.5),
@@ -216,21 +218,21 @@ PACE = CameraEstimate(
         (("dataset", 2, 3), 2 + 3.0 * 2 + 0.5 * 1.5),
     ],
 )
-def test_a_turn_takes_its_start_that_of_its_workers_and_its_share_of_the_cores(turn, seconds):
-    """Where slots wander, as many are decoded for one as read by turns, a GOP at most."""
-    assert PACE.seconds([turn], 100) == pytest.approx(seconds)
+def test_an_epoch_takes_startup_plus_decoding_on_shared_cores(setup, seconds):
+    """If slots wander, each process decodes every frame, up to a GOP per frame."""
+    assert PACE.seconds([setup], 100) == pytest.approx(seconds)
 
 
-def test_workers_are_started_where_a_dataloader_has_them():
-    ways = [("decode", 1, 1), ("loader", 2, 3), ("wandering", 1, 4), ("dataset", 2, 2)]
-    assert worker_numbers(ways) == (2, 4)
+def test_workers_are_counted_for_variants_with_a_dataloader():
+    setups = [("decode", 1, 1), ("loader", 2, 3), ("wandering", 1, 4), ("dataset", 2, 2)]
+    assert worker_numbers(setups) == (2, 4)
 
 
-def test_as_many_pictures_fit_as_take_that_long():
-    turns = [("decode", 1, 1), ("wandering", 2, 2), ("dataset", 1, 1)]
-    pictures = PACE.pictures(turns, 60.0)
-    assert PACE.seconds(turns, pictures) <= 60 < PACE.seconds(turns, pictures + 1)
+def test_the_number_of_frames_fits_into_the_time():
+    setups = [("decode", 1, 1), ("wandering", 2, 2), ("dataset", 1, 1)]
+    pictures = PACE.pictures(setups, 60.0)
+    assert PACE.seconds(setups, pictures) <= 60 < PACE.seconds(setups, pictures + 1)
 
 
-def test_none_fit_where_starting_takes_longer():
+def test_no_frame_fits_if_startup_takes_longer():
     assert PACE.pictures([("decode", 1, 1)], 1.0) == 0

@@ -1,4 +1,4 @@
-"""A model plain and compiled: equal first, then which is faster and after how many frames."""
+"""A model plain and compiled: compared first, then timed, with the break-even point."""
 
 from dataclasses import replace
 from functools import partial
@@ -6,13 +6,13 @@ from functools import partial
 import pytest
 from torch import nn
 
-from bench.shown import check_shown, recorded
+from bench.records import recorded
 from headrace.bench.compile_model import COMPILE, COMPILE_VARIANTS, CompileRecord, prepared
 from headrace.errors import BackendError
 
 
 class Scaled(nn.Module):
-    """Scores a little otherwise."""
+    """Model with slightly different scores."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -23,12 +23,12 @@ class Scaled(nn.Module):
 
 
 def compiled_by(compiler):
-    """The benchmark, with another compiler."""
+    """Return the benchmark with another compiler."""
     return replace(COMPILE_VARIANTS, prepare=partial(prepared, compiler=compiler)).benchmark()
 
 
 def cannot(module):
-    raise RuntimeError("No working C++ compiler found\nin a long story")
+    raise RuntimeError("No working C++ compiler measured\nin a long story")
 
 
 def record(plain, compiled, *, is_cached=False):
@@ -37,33 +37,33 @@ def record(plain, compiled, *, is_cached=False):
     return recorded({"plain": plain, "compiled": compiled}, CompileRecord, **facts)
 
 
-def test_both_are_timed_in_turns_once_they_score_the_same(measure):
+def test_both_models_are_timed_if_their_scores_are_equal(measure):
     compiled = []
-    found = measure(compiled_by(lambda module: compiled.append(module) or module), threads=1)
+    measured = measure(compiled_by(lambda module: compiled.append(module) or module), threads=1)
     assert len(compiled) == 1
-    assert [turn.way for turn in found.turns] == ["plain", "compiled"]
-    assert found.difference < 1e-6
-    assert (found.compared, found.frame_rate, found.is_cached) == (6, 30, False)
-    assert found.compile_seconds > 0
+    assert [turn.way for turn in measured.turns] == ["plain", "compiled"]
+    assert measured.difference < 1e-6
+    assert (measured.compared, measured.frame_rate, measured.is_cached) == (6, 30, False)
+    assert measured.compile_seconds > 0
 
 
 @pytest.mark.parametrize(
-    ("compiler", "said"),
+    ("compiler", "message"),
     [
-        (Scaled, r"squeezenet1_1 scores otherwise .* by 0\.01 of the"),
+        (Scaled, r"scores of squeezenet1_1 change .* by 0\.01 of the"),
         (cannot, r"cannot be compiled on cpu .*: No working C"),
     ],
 )
-def test_what_is_not_the_same_or_cannot_be_compiled_is_one_line_and_not_timed(
-    measure, compiler, said
+def test_a_failed_compilation_or_different_scores_are_refused_in_one_line(
+    measure, compiler, message
 ):
-    with pytest.raises(BackendError, match=said) as caught:
+    with pytest.raises(BackendError, match=message) as caught:
         measure(compiled_by(compiler), threads=1)
     assert "\n" not in str(caught.value)
 
 
-def test_whether_compiling_pays_is_told_like_this():
-    """100 and 200 frames/s: 5 ms are saved on a frame, 30 s are 6,000 frames."""
+def test_findings_on_compiling(check_pages):
+    """At 100 and 200 frames/s, a frame saves 5 ms, so 30 s pay off after 6,000 frames."""
     cases = {
         "it pays": record([1, 1], [0.5, 0.5]),
         "it is as fast": record([1, 1], [0.98, 0.98]),
@@ -71,7 +71,7 @@ def test_whether_compiling_pays_is_told_like_this():
         "turns differ too much": record([1, 1.5], [0.5, 0.5]),
         "it was compiled before": record([1, 1], [0.5, 0.5], is_cached=True),
     }
-    check_shown(COMPILE, cases)
+    check_pages(COMPILE, cases)
     rates, elapsed = COMPILE.page(cases["it pays"]).charts
     assert list(rates.figure.data[0].x) == [100, 200]
     assert [(list(line.x), list(line.y)) for line in elapsed.figure.data] == [

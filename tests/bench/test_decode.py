@@ -1,4 +1,4 @@
-"""Methods to decode: the same pictures first, then times; what cannot run says why."""
+"""Decoders: compared first, then timed; skipped decoders have a reason."""
 
 import sys
 from itertools import count
@@ -6,11 +6,11 @@ from itertools import count
 import numpy as np
 import pytest
 
-from bench.shown import check_shown, recorded
+from bench.records import recorded
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.bench import decode
-from headrace.bench.decode import DECODE, DecodeConfig, DecodeRecord, MethodRecord, stretches_of
+from headrace.bench.decode import DECODE, DecodeConfig, DecodeRecord, MethodRecord, ranges_of
 from headrace.errors import DecodeError
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip
@@ -36,92 +36,92 @@ def no_decord(monkeypatch):
     monkeypatch.setattr(decode, "find_spec", lambda name: None)
 
 
-def test_as_many_ways_are_announced_as_there_are():
+def test_the_number_of_decoders_is_announced():
     config = DecodeConfig(videos=("a.mp4",), seconds=2, repeats=3)
-    said = DECODE.announce(config)
-    assert said.startswith(f"Up to {len(WAYS)} decoders, {3 * len(WAYS) + 1} repetitions of 2 s")
+    announcement = DECODE.announce(config)
+    assert announcement.startswith(
+        f"Up to {len(WAYS)} decoders, {3 * len(WAYS) + 1} repetitions of 2 s"
+    )
 
 
 @needs_torchcodec
 @needs_no_gpu
 @pytest.mark.parametrize("access", ["in-order", "random"])
-def test_what_runs_is_compared_and_timed_and_what_does_not_says_why(measured, no_decord, access):
-    found = measured("h264_b_frames", "vp9_hidden", access=access)
-    assert [each.way for each in found.methods] == WAYS
-    assert [each.status for each in found.methods] == [
+def test_decoders_are_compared_and_timed_or_skipped_with_a_reason(measured, no_decord, access):
+    record = measured("h264_b_frames", "vp9_hidden", access=access)
+    assert [method.way for method in record.methods] == WAYS
+    assert [method.status for method in record.methods] == [
         *(None, None, "no GPU", "no GPU", "not installed", "not installed")
     ]
-    assert [turn.way for turn in found.turns] == ["PyAV", "torchcodec CPU"]
-    assert all(turn.amount >= 1 for turn in found.turns)
-    pyav, torchcodec, cuda, _, by_nvidia, decord = found.methods
+    assert [turn.way for turn in record.turns] == ["PyAV", "torchcodec CPU"]
+    assert all(turn.amount >= 1 for turn in record.turns)
+    pyav, torchcodec, cuda, _, by_nvidia, decord = record.methods
     assert (pyav.compared, torchcodec.compared) == (8, 8)
     assert (torchcodec.mean_apart, torchcodec.most_apart) == (0, 0)
-    assert "no NVIDIA GPU here" in cuda.why_not
+    assert "no NVIDIA GPU" in cuda.why_not
     assert "pip install decord" in decord.why_not
     assert "pip install 'headrace[pynvvideocodec]'" in by_nvidia.why_not
-    assert (found.videos, found.size, found.codecs) == (2, (96, 128), ("h264", "vp9"))
+    assert (record.videos, record.size, record.codecs) == (2, (96, 128), ("h264", "vp9"))
 
 
-def test_decord_is_timed_where_it_is_installed(measured):
+def test_decord_is_timed_if_it_is_installed(measured):
     pytest.importorskip("decord", exc_type=ImportError)
     *_, decord = measured("h264_b_frames").methods
     assert (decord.is_ours, decord.status, decord.compared) == (False, None, 8)
     *_, decord = measured("vp8_hidden").methods
     assert decord.status == "refused"
-    assert "it counts 54 frames, and there are 48" in decord.why_not
+    assert "it finds 54 frames of 48" in decord.why_not
 
 
 @needs_torchcodec
-def test_a_method_that_gives_other_pictures_is_not_timed(measured, no_decord, monkeypatch):
-    right = decode.last_pictures
+def test_a_decoder_with_other_frames_is_not_timed(measured, no_decord, monkeypatch):
+    right, calls = decode.last_frames, count()
 
-    calls = count()
+    def wrong(reader, ranges):
+        frames = right(reader, ranges)
+        return [255 - frame for frame in frames] if next(calls) else frames
 
-    def wrong(reader, stretches):
-        pictures = right(reader, stretches)
-        return [255 - each for each in pictures] if next(calls) else pictures
-
-    monkeypatch.setattr(decode, "last_pictures", wrong)
-    found = measured("h264")
-    assert found.methods[1].status == "differs"
-    assert found.methods[1].why_not.startswith("8 of 8 pictures are not those of PyAV")
-    assert {turn.way for turn in found.turns} == {"PyAV"}
+    monkeypatch.setattr(decode, "last_frames", wrong)
+    record = measured("h264")
+    assert record.methods[1].status == "differs"
+    assert record.methods[1].why_not.startswith("8 of 8 frames differ from PyAV's")
+    assert {turn.way for turn in record.turns} == {"PyAV"}
 
 
 @needs_torchcodec
-def test_a_method_that_refuses_a_file_says_so(measured, no_decord):
-    found = measured("h264", "ts")
-    assert found.methods[1].status == "refused"
-    assert "seeking is not exact in the container mpegts" in found.methods[1].why_not
+def test_a_decoder_that_refuses_a_file_is_reported(measured, no_decord):
+    record = measured("h264", "ts")
+    assert record.methods[1].status == "refused"
+    assert "seeking is not exact in the container mpegts" in record.methods[1].why_not
 
 
-def test_without_torchcodec_the_extra_is_named(measured, no_decord, monkeypatch):
+def test_without_torchcodec_its_extra_is_named(measured, no_decord, monkeypatch):
     monkeypatch.setitem(sys.modules, "torchcodec", None)
     torchcodec = measured("h264").methods[1]
     assert torchcodec.status == "not installed"
     assert "pip install 'headrace[torchcodec]'" in torchcodec.why_not
 
 
-def test_a_damaged_video_ends_it_before_anything_is_timed(measure, tmp_path):
+def test_a_damaged_video_fails_before_timing(measure, tmp_path):
     good = write_clip(tmp_path / "good", SynthClip())
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[1])
     with pytest.raises(DecodeError, match="the file is damaged there"):
         measure(DECODE, videos=(str(bad),))
 
 
-def test_stretches_lie_all_over_the_videos_and_begin_at_keyframes(tmp_path):
+def test_ranges_are_spread_over_the_videos_and_begin_at_keyframes(tmp_path):
     indexes = [
         StreamIndex.scan(write_clip(tmp_path / kind, KINDS[kind])) for kind in ("h264", "vp9")
     ]
-    stretches = stretches_of(indexes, "in-order")
-    assert {each.video for each in stretches} == {0, 1}
-    assert all(indexes[each.video].is_keyframe[each.wanted[0]] for each in stretches)
-    singles = stretches_of(indexes, "random")
-    assert {len(each.wanted) for each in singles} == {1}
-    assert len({(each.video, each.wanted) for each in singles}) == len(singles) == 24
+    ranges = ranges_of(indexes, "in-order")
+    assert {gop_range.video for gop_range in ranges} == {0, 1}
+    assert all(indexes[item.video].is_keyframe[item.wanted[0]] for item in ranges)
+    singles = ranges_of(indexes, "random")
+    assert {len(item.wanted) for item in singles} == {1}
+    assert len({(item.video, item.wanted) for item in singles}) == len(singles) == 24
 
 
-def test_the_fastest_method_is_advised_and_every_method_has_a_row():
+def test_the_fastest_method_is_advised_and_every_method_has_a_row(check_pages):
     on_cpu = {"device": "CPU", "compared": 8}
     methods = (
         MethodRecord(way="PyAV", is_ours=True, **on_cpu),
@@ -138,12 +138,12 @@ def test_the_fastest_method_is_advised_and_every_method_has_a_row():
         "other programs ran": recorded(seconds, DecodeRecord, methods=methods, others=0.3, **read),
         "the same beside a GPU": recorded({**seconds, "NVDEC": [0.2, 0.2]}, DecodeRecord, **beside),
     }
-    check_shown(DECODE, cases)
+    check_pages(DECODE, cases)
 
 
 @needs_torchcodec
 @needs_gpu
-def test_a_gpu_is_timed_by_both_of_its_methods(measured):
-    found = measured("h264")
-    assert {"torchcodec CUDA", "NVDEC"} <= {turn.way for turn in found.turns}
-    assert np.all([each.compared == 8 for each in found.methods[:4]])
+def test_both_decoders_of_a_gpu_are_timed(measured):
+    record = measured("h264")
+    assert {"torchcodec CUDA", "NVDEC"} <= {turn.way for turn in record.turns}
+    assert np.all([method.compared == 8 for method in record.methods[:4]])

@@ -1,4 +1,4 @@
-"""The figures of every kind of row as CSV: a line per repetition, with units in the names."""
+"""CSV of every kind of row: one line per repetition, with units in the column names."""
 
 import csv
 import re
@@ -9,7 +9,7 @@ import pytest
 from bench import test_affinity, test_live, test_memory, test_overlap, test_prefetch
 from bench import test_workers as workers
 from bench.checksums import CHECKSUMS
-from bench.shown import recorded
+from bench.records import recorded
 from headrace.bench.decode import DECODE, DecodeRecord, MethodRecord
 from headrace.bench.registry import BENCHMARKS
 from headrace.bench.suite.suite_record import read_record
@@ -28,21 +28,21 @@ SHARES = {
     *("bias", "design_effect", "inflation", "same_class", "most_changed", "difference", "fps_cv"),
     "level",
 }
-"""Numbers without a unit; the level of a load has that of its search."""
+"""Numbers without a unit; the unit of a load's level depends on the search."""
 
 
 def lines(benchmark, record):
-    """Return the lines of a record's CSV, read again."""
+    """Return the parsed lines of a record's CSV."""
     return list(csv.DictReader(benchmark.csv(record).splitlines()))
 
 
-def columns(found, *names):
-    """Return the cells of some columns, a tuple a line; None: no such column."""
-    return [tuple(line.get(name) for name in names) for line in found]
+def columns(rows, *names):
+    """Return the cells of some columns, one tuple per line; None: no such column."""
+    return [tuple(line.get(name) for name in names) for line in rows]
 
 
 CASES = {
-    "a rung": (
+    "repetitions": (
         "workers",
         workers.recorded({0: [10.0, 8.0], 2: [5.0]}),
         ("row", "repetition", "workers", "seconds", "frames_per_second", "memory_bytes"),
@@ -52,7 +52,7 @@ CASES = {
             ("2", "1", "2", "5.0", "200.0", "600000000"),
         ],
     ),
-    "a series is told by its statistics, none below 90 numbers of p95": (
+    "a series has statistics; a p95 needs 90 numbers": (
         "prefetch",
         test_prefetch.recorded(test_prefetch.turn(1, 8, waits=(5.0, 9.0) * 45)),
         ("intervals_ms_mean", "intervals_ms_std", "intervals_ms_p95", "waits_ms_p95", "copies_ms"),
@@ -95,34 +95,34 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_figures_are_lines_like_this(case):
+def test_lines_of_a_row(case):
     name, record, names, expected = CASES[case]
     assert columns(lines(NAMED[name], record), *names) == expected
 
 
-def test_a_variant_that_was_skipped_has_a_line_with_the_reason():
+def test_a_skipped_variant_has_a_line_with_the_reason():
     methods = (
         MethodRecord(way="PyAV", device="CPU", is_ours=True, compared=8),
         MethodRecord(way="NVDEC", device="GPU", is_ours=True, status="no GPU", why_not="a, or b"),
     )
     read = {"videos": 1, "size": (72, 128), "codecs": ("h264",), "access": "in-order"}
-    found = lines(DECODE, recorded({"PyAV": [2.0]}, DecodeRecord, methods=methods, **read))
+    rows = lines(DECODE, recorded({"PyAV": [2.0]}, DecodeRecord, methods=methods, **read))
     names = ("row", "device", "compared", "why_not", "frames", "frames_per_second", "seconds")
-    assert columns(found, *names) == [
+    assert columns(rows, *names) == [
         ("PyAV", "CPU", "8", "", "100.0", "50.0", "2.0"),
         ("NVDEC", "GPU", "0", "a, or b", "", "", ""),
     ]
 
 
-def test_work_is_named_by_the_unit_of_the_benchmark():
+def test_the_amount_is_named_by_the_unit_of_the_benchmark():
     [line] = lines(CHECKSUMS, recorded({"crc32": [2.0]}))
     assert (line["MB"], line["MB_per_second"]) == ("100.0", "50.0")
     assert "amount" not in line
 
 
-def test_paced_repetitions_stand_behind_those_at_full_speed():
-    found = lines(NAMED["overlap"], test_overlap.recorded(test_overlap.USUAL))
-    ways = columns(found, "way", "repetition", "latency_ms_p50")
+def test_paced_repetitions_follow_repetitions_at_full_speed():
+    rows = lines(NAMED["overlap"], test_overlap.recorded(test_overlap.USUAL))
+    ways = columns(rows, "way", "repetition", "latency_ms_p50")
     assert ways[:4] == [
         ("sequential", "1", ""),
         ("sequential", "2", ""),
@@ -132,15 +132,15 @@ def test_paced_repetitions_stand_behind_those_at_full_speed():
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_every_row_of_a_recorded_benchmark_is_there_and_every_number_has_its_unit(name):
+def test_recorded_benchmarks_have_every_row_and_a_unit_for_every_number(name):
     record = read_record(NAMED[name], RECORDED)
-    found = lines(NAMED[name], record)
+    rows = lines(NAMED[name], record)
     table = NAMED[name].page(record).table
-    assert [*dict.fromkeys(line["row"] for line in found)] == [
+    assert [*dict.fromkeys(line["row"] for line in rows)] == [
         *dict.fromkeys(row[0] for row in table.rows)
     ]
     numbers = {
-        column for line in found for column, cell in line.items() if re.fullmatch(r"[-\d.e]+", cell)
+        column for line in rows for column, cell in line.items() if re.fullmatch(r"[-\d.e]+", cell)
     }
-    nameless = {column for column in numbers - COUNTS - SHARES if not UNIT.search(column)}
-    assert nameless - {"row", "cores"} == set()
+    unitless = {column for column in numbers - COUNTS - SHARES if not UNIT.search(column)}
+    assert unitless - {"row", "cores"} == set()

@@ -1,4 +1,4 @@
-"""What a live flow came to once it had settled; the limit, and what broke above it."""
+"""Live benchmark: figures after the warm-up, the limit, and why the SLO is missed above it."""
 
 from fractions import Fraction
 from itertools import islice
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.shown import check_shown, made, spent
+from bench.records import local_provenance, timing
 from headrace.bench.live_capacity import (
     LIVE,
     LatencySlo,
@@ -33,7 +33,7 @@ MADE = provenance({}, ())
 
 
 def taken(*, settling_seconds=0.1, run=None, overload="keep-all", **source):
-    """The turn of a flow over one source, a frame every 10 ms."""
+    """Return a repetition over one source, a frame every 10 ms."""
     plan = LivePlan(
         sources=[FakeSource(**source)],
         model_runner=ModelRunner.of_callable(
@@ -48,10 +48,10 @@ def taken(*, settling_seconds=0.1, run=None, overload="keep-all", **source):
     )
 
 
-def test_what_was_dropped_and_delivered_after_settling_is_counted():
+def test_frames_dropped_and_delivered_after_the_warm_up_are_counted():
     turn = taken(count=200, dropped=(150, 160))
     assert turn.dropped == {"damaged at decode": 2}
-    assert 150 <= turn.delivered < 198, "the first tenth of a second is left out"
+    assert 150 <= turn.delivered < 198, "the first tenth of a second does not count"
     assert turn.results == turn.delivered
     assert turn.drop_share == 2 / (turn.delivered + 2)
     assert list(turn.work_ms) == ["decode", "preprocess", "model"]
@@ -59,7 +59,7 @@ def test_what_was_dropped_and_delivered_after_settling_is_counted():
     assert turn.fps > 0
 
 
-def test_what_was_dropped_while_it_settled_is_not():
+def test_drops_during_the_warm_up_do_not_count():
     assert taken(count=200, dropped=(1, 2), settling_seconds=1.0).dropped == {}
 
 
@@ -69,7 +69,7 @@ def test_at_full_speed_there_is_no_latency():
     assert turn.service_p50 is not None
 
 
-def test_a_flow_that_never_settles_counts_as_a_whole():
+def test_a_run_shorter_than_the_warm_up_counts_completely():
     turn = taken(count=20, settling_seconds=60.0)
     assert turn.delivered == 20
 
@@ -78,11 +78,11 @@ def test_a_flow_that_never_settles_counts_as_a_whole():
     delivered=st.integers(0, 500),
     dropped=st.dictionaries(st.sampled_from(["a at x", "b at y"]), st.integers(0, 500)),
 )
-def test_the_share_of_drops_is_of_all_that_ended(delivered, dropped):
+def test_the_drop_share_is_relative_to_delivered_and_dropped_frames(delivered, dropped):
     ended = {"delivered": delivered, "dropped": dropped, "cpu_seconds": 2.5}
     turn = step(1, 2).model_copy(update=ended)
-    lost = sum(dropped.values())
-    assert turn.drop_share == (pytest.approx(lost / (lost + delivered)) if lost else 0)
+    total = sum(dropped.values())
+    assert turn.drop_share == (pytest.approx(total / (total + delivered)) if total else 0)
     assert turn.cores == 0.5
 
 
@@ -97,14 +97,14 @@ def step(level, p95, broken_by=(), *, offered=None, dropped=0, others=0.0):
         latency_p50=p95 / 2,
         latency_p95=p95,
         broken_by=broken_by,
-        **usual | spent(5, others=others),
+        **usual | timing(5, others=others),
     )
 
 
 def recorded(*steps, search="rate", least=5.0, most=4000.0):
     usual = {"p95_ms": 100, "max_drop": 0.01, "frame_rate": 30, "model_seconds": 0.5}
-    asked = {"search": search, "least": least, "most": most}
-    return LiveRecord(provenance=made(), steps=steps, **usual, **asked)
+    options = {"search": search, "least": least, "most": most}
+    return LiveRecord(provenance=local_provenance(), steps=steps, **usual, **options)
 
 
 BROKEN = ("p95 latency 143 ms",)
@@ -115,7 +115,7 @@ def streams(*steps):
     return recorded(*steps, search="streams", least=1, most=64)
 
 
-def test_the_verdict_follows_from_the_steps_like_this():
+def test_findings_on_the_limit(check_pages):
     busy = (step(30, 20, others=1), step(60, 143, BROKEN, others=1))
     cases = {
         "a limit": recorded(*USUAL),
@@ -127,14 +127,14 @@ def test_the_verdict_follows_from_the_steps_like_this():
         "a limit of streams": streams(step(2, 20), step(3, 143, BROKEN)),
         "other programs ran": recorded(*busy),
     }
-    check_shown(LIVE, cases)
+    check_pages(LIVE, cases)
 
 
 SLO = LatencySlo(p95_ms=100, max_drop=0.01)
 
 
 @pytest.mark.parametrize(
-    ("p95", "results", "dropped", "said"),
+    ("p95", "results", "dropped", "reasons"),
     [
         (100.0, 198, {"a": 2}, ()),
         (143.0, 198, {}, ("p95 latency 143 ms",)),
@@ -143,13 +143,13 @@ SLO = LatencySlo(p95_ms=100, max_drop=0.01)
             ("13 % dropped (overflow at decode: 9, stale at batch: 3)",),
         ),
         (50.0, 988, {"a": 12}, ("1.2 % dropped (a: 12)",)),
-        (None, 1, {}, ("only 1 result came out, 90 are needed for a p95",)),
+        (None, 1, {}, ("only 1 result, 90 are needed for a p95",)),
         (200.0, 0, {"a": 1}, ("p95 latency 200 ms", "100 % dropped (a: 1)")),
     ],
 )
-def test_reasons_an_slo_is_missed_are_reported(p95, results, dropped, said):
+def test_reasons_an_slo_is_missed_are_reported(p95, results, dropped, reasons):
     figures = {"latency_p95": p95, "results": results, "delivered": results, "dropped": dropped}
-    assert SLO.broken_by(step(1, 1).model_copy(update=figures)) == said
+    assert SLO.broken_by(step(1, 1).model_copy(update=figures)) == reasons
 
 
 def test_an_slo_in_words():
@@ -159,12 +159,12 @@ def test_an_slo_in_words():
     )
 
 
-def test_a_step_has_results_enough_for_a_p95_also_where_frames_are_dropped():
+def test_a_step_has_enough_results_for_a_p95_despite_drops():
     assert LatencySlo(p95_ms=1, max_drop=0.5).results_needed * 0.5 >= 90
     assert SLO.results_needed * 0.99 >= 90
 
 
-def test_how_long_it_can_take_is_said_before():
+def test_the_maximum_time_is_announced():
     assert announce(LiveConfig(videos=("a.mp4",))) == (
         "Time: at most 12 steps of 6.0 s, 21.2 s at the lowest rates"
     )
@@ -190,7 +190,7 @@ def due_ns(source):
     return [frame.arrived_ns for frame in islice(source.frames(0, Waiter(FakeClock())), 3)]
 
 
-def test_a_rate_is_one_stream_that_is_played_faster(index):
+def test_a_rate_is_one_stream_played_faster(index):
     [source] = _sources("rate", index, 25, 10)
     assert due_ns(source) == [0, 4 * 10**7, 8 * 10**7]
 

@@ -1,8 +1,8 @@
-"""Batches grow until the next takes more than is allowed; what is said of what they took."""
+"""Batches grow up to the memory limit; findings on their peaks."""
 
 import pytest
 
-from bench.shown import check_shown, made
+from bench.records import local_provenance
 from headrace.bench import memory
 from headrace.bench.memory_child import climb
 from headrace.bench.memory_processes import _cells, process_name
@@ -14,25 +14,25 @@ HELD, FRAME = 1000, 10
 
 
 def climbed(batch_sizes, limit, *, most=10**9):
-    """What came of each batch where a frame takes 10 bytes, and which were run."""
+    """Return the result of each batch, at 10 bytes per frame, and the batch sizes that ran."""
     ran = []
 
     def peaks(batch_size):
         ran.append(batch_size)
         return None if batch_size > most else {"peak_bytes": HELD + FRAME * batch_size}
 
-    found = list(climb(batch_sizes, peaks, base_bytes=HELD, limit=limit))
-    return [each for each in found if each["status"] != "begun"], ran
+    messages = climb(batch_sizes, peaks, base_bytes=HELD, limit=limit)
+    return [message for message in messages if message["status"] != "begun"], ran
 
 
 GOOD, OVER, FULL = "measured", "over_limit", "out_of_memory"
 
 
 @pytest.mark.parametrize(
-    ("batch_sizes", "limit", "most", "run", "found"),
+    ("batch_sizes", "limit", "most", "run", "expected"),
     [
         ([1, 4, 16], 1160, 99, [1, 4, 16], [(GOOD, 1010), (GOOD, 1040), (GOOD, 1160)]),
-        # What would take more than is allowed is not run.
+        # Batches predicted above the limit are not run.
         (
             [1, 4, 16, 64],
             1159,
@@ -40,32 +40,33 @@ GOOD, OVER, FULL = "measured", "over_limit", "out_of_memory"
             [1, 4],
             [(GOOD, 1010), (GOOD, 1040), (OVER, 1160), (OVER, 1640)],
         ),
-        # One frame goes first where larger batches are asked for.
+        # A batch of one frame runs first if only larger ones are requested.
         ([16, 64], 1200, 99, [1, 16], [(GOOD, 1160), (OVER, 1640)]),
         ([10**6], 1200, 99, [1], [(OVER, 10_001_000)]),
-        # The model alone takes more than is allowed.
+        # The model alone exceeds the limit.
         ([1, 2], HELD - 1, 99, [], [(OVER, HELD), (OVER, HELD)]),
-        # Memory runs out: larger batches are not tried.
+        # After running out of memory, larger batches are not tried.
         ([1, 2, 4, 8], 10**9, 2, [1, 2, 4], [(GOOD, 1010), (GOOD, 1020), (FULL, 0), (FULL, 0)]),
     ],
 )
-def test_batches_grow_as_long_as_they_fit(batch_sizes, limit, most, run, found):
-    climbs, ran = climbed(batch_sizes, limit, most=most)
+def test_batches_grow_as_long_as_they_fit(batch_sizes, limit, most, run, expected):
+    results, ran = climbed(batch_sizes, limit, most=most)
     assert ran == run
-    assert [each["batch_size"] for each in climbs] == batch_sizes
-    assert found == [
-        (each["status"], each.get("peak_bytes") or each.get("predicted_bytes") or 0)
-        for each in climbs
+    assert [result["batch_size"] for result in results] == batch_sizes
+    assert expected == [
+        (result["status"], result.get("peak_bytes") or result.get("predicted_bytes") or 0)
+        for result in results
     ]
 
 
-def test_each_batch_that_is_run_is_announced_before():
-    said = [each["status"] for each in climb([1, 2], lambda n: None, base_bytes=0, limit=9)]
-    assert said == ["begun", "out_of_memory", "out_of_memory"]
+def test_each_batch_is_announced_before_it_runs():
+    messages = climb([1, 2], lambda n: None, base_bytes=0, limit=9)
+    statuses = [message["status"] for message in messages]
+    assert statuses == ["begun", "out_of_memory", "out_of_memory"]
 
 
 def cells(*messages, exit_code=0, error=None, has_timed_out=False):
-    """The statuses of batches of 1, 2 and 4 frames after a process ended like this."""
+    """Return the records of batches of 1, 2 and 4 frames of an ended process."""
     ended = {"exit_code": exit_code, "has_timed_out": has_timed_out, "error": error, "seconds": 3}
     sent = ({"base_bytes": 100, "limit_bytes": 900}, *messages)
     ending = CompletedChild(name=process_name("float32", SIZES[:1]), messages=sent, **ended)
@@ -82,10 +83,10 @@ GONE, FAILED = "out_of_memory", "failed"
 @pytest.mark.parametrize(
     ("messages", "ended", "statuses", "whys"),
     [
-        # One that is killed costs the batch it was at, and before its first batch has failed.
+        # A killed process loses the current batch; before its first batch, it has failed.
         ((ONE, BEGUN), {"exit_code": -9}, [GOOD, GONE, GONE], [None] * 3),
         ((), {"exit_code": -9}, [FAILED] * 3, ["float32, 720p ended by signal 9"] * 3),
-        # One that fails or takes too long says why.
+        # A failed or timed-out process reports a reason.
         (
             (ONE, BEGUN),
             {"exit_code": 1, "error": "BackendError: it cannot run\nbecause"},
@@ -101,16 +102,16 @@ GONE, FAILED = "out_of_memory", "failed"
     ],
 )
 def test_every_batch_has_a_record_however_its_process_ended(messages, ended, statuses, whys):
-    found = cells(*messages, **ended)
-    assert [cell.batch_size for cell in found] == [1, 2, 4]
-    assert [cell.base_bytes for cell in found] == [100] * 3
-    assert [cell.status for cell in found] == statuses
-    assert [cell.why for cell in found] == whys
-    assert [cell.peak_bytes for cell in found] == [150 if messages else None, None, None]
+    records = cells(*messages, **ended)
+    assert [cell.batch_size for cell in records] == [1, 2, 4]
+    assert [cell.base_bytes for cell in records] == [100] * 3
+    assert [cell.status for cell in records] == statuses
+    assert [cell.why for cell in records] == whys
+    assert [cell.peak_bytes for cell in records] == [150 if messages else None, None, None]
 
 
-@pytest.mark.skipif(not forget_peak(), reason="this system keeps no peak of a part")
-def test_a_peak_can_be_forgotten():
+@pytest.mark.skipif(not forget_peak(), reason="this system cannot reset the peak")
+def test_a_peak_can_be_reset():
     held = bytearray(200 << 20)
     high = peak_memory_bytes()
     del held
@@ -126,12 +127,12 @@ SIZES = (
 
 
 def cell(size, batch_size, mib=None, *, precision="float32", status=None, **more):
-    asked = {"size": size, "batch_size": batch_size, "precision": precision}
+    options = {"size": size, "batch_size": batch_size, "precision": precision}
     return memory.CellRecord(
         status=status or ("over_limit" if mib is None else "measured"),
         peak_bytes=None if mib is None else mib * MIB,
         base_bytes=300 * MIB,
-        **asked | more,
+        **options | more,
     )
 
 
@@ -141,7 +142,7 @@ def recorded(*cells, **changed):
         **{"limit_bytes": 2 << 30, "sizes": SIZES, "not_kept": None},
     }
     return memory.MemoryRecord(
-        provenance=made(prep_level="medium"), cells=cells, **{**usual, **changed}
+        provenance=local_provenance(prep_level="medium"), cells=cells, **{**usual, **changed}
     )
 
 
@@ -158,9 +159,9 @@ USUAL = (
 )
 
 
-def test_what_batches_take_is_told_like_this():
+def test_findings_on_peak_memory(check_pages):
     lost = {"precision": "float16", "status": "failed", "why": "no float16 here"}
-    card = [cell(each.size, each.batch_size, 400, allocated_bytes=380 * MIB) for each in USUAL[:2]]
+    on_gpu = [cell(c.size, c.batch_size, 400, allocated_bytes=380 * MIB) for c in USUAL[:2]]
     cases = {
         "some do not fit": recorded(*USUAL),
         "all fit": recorded(*USUAL[:4]),
@@ -169,10 +170,10 @@ def test_what_batches_take_is_told_like_this():
             *USUAL[:2], cell("720p", 4, 430), cell("4K", 4, status="out_of_memory")
         ),
         "one failed": recorded(*USUAL[:2], cell("720p", 1, **lost), cell("4K", 1, **lost)),
-        "on a GPU": recorded(*card, device="cuda", device_name="Card A"),
+        "on a GPU": recorded(*on_gpu, device="cuda", device_name="Card A"),
         "the table is not kept": recorded(*USUAL, not_kept="cannot write there: no space left"),
     }
-    check_shown(memory.MEMORY, cases)
+    check_pages(memory.MEMORY, cases)
     failed, gpu = memory.MEMORY.page(cases["one failed"]), memory.MEMORY.page(cases["on a GPU"])
     assert failed.table.rows[-1] == ("float16 × 1", "failed", "failed")
     assert gpu.table.rows[0] == ("float32 × 1", "380/400", "380/400")
@@ -183,7 +184,7 @@ def test_the_model_is_that_of_a_run_which_takes_the_figures():
     assert memory.MemoryConfig().model_name == ComputeOptions().model_name
 
 
-def test_how_long_it_can_take_is_said_first():
+def test_the_maximum_time_is_announced():
     assert memory.announce(memory.MemoryConfig(sizes=("4K",), videos=("a.mp4",))) == (
-        "Time: some seconds for each of 4 rows of batches, at most 2 min 00 s each"
+        "Time: a few seconds for each of 4 rows of batches, at most 2 min 00 s each"
     )

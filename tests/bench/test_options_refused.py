@@ -1,7 +1,6 @@
-"""Options that no benchmark can be measured with: each is refused in one sentence.
+"""Invalid options of benchmarks are refused in one sentence.
 
-The bounds of single numbers stand in docs/reference/cli.md; tests/test_config_fields.py holds what
-is said of them.
+tests/test_config_fields.py tests the messages on bounds of single numbers.
 """
 
 from pathlib import Path
@@ -35,7 +34,7 @@ REFUSED = [
     (LiveConfig, {"videos": ("a", "b")}, "bench live takes one video, got 2: a, b"),
     (LiveConfig, {"search": "height"}, "search must be one of rate, streams, got 'height'"),
     (MemoryConfig, {"sizes": ("8K",)}, "sizes must be among 360p, 720p, 1080p, 4K; got 8K"),
-    (MemoryConfig, {"sizes": ()}, "sizes and precisions must name one at least, got none"),
+    (MemoryConfig, {"sizes": ()}, "sizes and precisions need at least one value each, got none"),
     (
         MemoryConfig,
         {"precisions": ("int8",)},
@@ -80,17 +79,17 @@ REFUSED = [
 ]
 
 
-def test_a_configuration_is_what_a_run_takes():
+def test_a_configuration_becomes_the_options_of_a_run():
     chosen = OverlapConfig(videos=("a.mp4",), model_name="resnet18", prep_level="simple", threads=2)
-    found = chosen.compute_options(batch_size=4)
-    assert (found.model_name, found.prep_level, found.threads) == ("resnet18", "simple", 2)
-    assert (found.batch_size, found.weights, found.device) == (4, "none", "cpu")
+    options = chosen.compute_options(batch_size=4)
+    assert (options.model_name, options.prep_level, options.threads) == ("resnet18", "simple", 2)
+    assert (options.batch_size, options.weights, options.device) == (4, "none", "cpu")
 
 
 @pytest.mark.parametrize(("config", "options", "message"), REFUSED)
-def test_it_is_refused(config, options, message):
+def test_an_invalid_option_is_refused(config, options, message):
     usual = {"index_file": Path("i.json")} if config is CamerasConfig else {"videos": ("a.mp4",)}
     with pytest.raises(ConfigError) as error:
         config(**{**usual, **options})
-    found = str(error.value)
-    assert found.startswith(message) if message == "a size must read like" else found == message
+    text = str(error.value)
+    assert text.startswith(message) if message == "a size must read like" else text == message

@@ -1,21 +1,25 @@
-"""Which way is the fastest, what bounds it, and what it costs a single frame."""
+"""Findings of the overlap benchmark: the fastest variant, its bound and its latency."""
 
-from bench.shown import check_shown, made, spent
+from bench.records import local_provenance, timing
 from headrace.bench.overlap import OVERLAP, VARIANTS, OverlapRecord, OverlapRepetition
 
 WORK = {"decode": 2.0, "preprocess": 1.0, "model": 5.0, "show": 2.0}
 
 
 def recorded(rates, *, cores=1.0, usable=4, others=0.0):
-    """Return a record of two turns each: frames per second and mean latency of each variant."""
+    """Return a record of two repetitions per variant, from their frames/s and mean latency."""
     turns = []
-    for way, (fps, ms) in zip(VARIANTS, rates, strict=True):
+    for variant, (fps, ms) in zip(VARIANTS, rates, strict=True):
         for latency in ((), (ms - 1,) * 30 + (ms + 1,) * 30):
-            took = {**spent(2, cores=cores, others=others), "latency_ms": latency, "work_ms": WORK}
-            turns += [OverlapRepetition(way=way, fps=fps, **took)] * 2
+            times = {
+                **timing(2, cores=cores, others=others),
+                "latency_ms": latency,
+                "work_ms": WORK,
+            }
+            turns += [OverlapRepetition(way=variant, fps=fps, **times)] * 2
     facts = {"videos": 1, "frames": 60, "settling": 10, "offered_fps": 70, "compared": 70}
     facts |= {"model_seconds": 0.5, "processes_seconds": 8}
-    here = made("headrace", "bench", "overlap", cores=usable)
+    here = local_provenance("headrace", "bench", "overlap", cores=usable)
     return OverlapRecord(provenance=here, turns=tuple(turns), **facts)
 
 
@@ -23,11 +27,11 @@ USUAL = ((100, 11), (150, 12), (140, 14))
 
 
 def at(*fps, **options):
-    """Return a record of frames per second in sequence, in threads and in processes."""
-    return recorded([(each, 9) for each in fps], **options)
+    """Return a record of the frames per second of sequential stages, threads and processes."""
+    return recorded([(rate, 9) for rate in fps], **options)
 
 
-def test_ways_are_judged_like_this():
+def test_findings_on_variants(check_pages):
     cases = {
         "the cores allow it": recorded(USUAL),
         "two cores allow it too": recorded(USUAL, usable=2),
@@ -42,10 +46,10 @@ def test_ways_are_judged_like_this():
         "other programs ran": at(100, 150, 140, others=1.0),
         "one does not keep up": recorded([(60, 90), (150, 12), (140, 14)]),
     }
-    check_shown(OVERLAP, cases)
+    check_pages(OVERLAP, cases)
 
 
-def test_the_work_of_each_stage_is_that_of_the_sequential_way():
+def test_the_work_of_each_stage_is_that_of_the_sequential_variant():
     work = OVERLAP.terms.work(recorded(USUAL))
     expected = {"decode": 2.0, "preprocess": 1.0, "model": 5.0, "sink": 2.0}
     assert {role: stage.ms for role, stage in work.items()} == expected

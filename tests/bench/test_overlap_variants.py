@@ -1,4 +1,4 @@
-"""All variants give the same of the same frames; one that does not is named."""
+"""All variants have equal results; a different result is an error."""
 
 import pytest
 import torch
@@ -25,48 +25,51 @@ def work():
 
 
 @pytest.mark.parametrize("speed", [None, 8.0])
-def test_threads_give_what_the_sequence_gives(index, work, speed):
-    def passages(way):
+def test_threads_and_sequential_stages_have_equal_results(index, work, speed):
+    def timelines(variant):
         source = LoadGenerator([index], num_frames=30, speed=speed)
-        return list(way(work, source, SYSTEM_CLOCK))
+        return list(variant(work, source, SYSTEM_CLOCK))
 
-    one, other = passages(sequential), passages(threaded)
-    assert [each.answer for each in one] == [each.answer for each in other]
-    assert [each.answer.number for each in one] == list(range(30))
-    assert len({each.answer.picture for each in one}) > 10, "pictures are told apart"
+    in_turn, in_threads = timelines(sequential), timelines(threaded)
+    assert [frame.answer for frame in in_turn] == [frame.answer for frame in in_threads]
+    assert [frame.answer.number for frame in in_turn] == list(range(30))
+    assert len({frame.answer.picture for frame in in_turn}) > 10, "images differ"
     stages = {"decode", "preprocess", "model", "show"}
-    assert set(one[0].work_ns) == stages
-    assert set(other[0].work_ns) == stages
-    for each in (*one, *other):
-        assert each.out_ns > each.due_ns
-        assert min(each.work_ns.values()) >= 0
+    assert set(in_turn[0].work_ns) == stages
+    assert set(in_threads[0].work_ns) == stages
+    for frame in (*in_turn, *in_threads):
+        assert frame.out_ns > frame.due_ns
+        assert min(frame.work_ns.values()) >= 0
 
 
-def passage(number, picture=0):
+def timeline(number, picture=0):
     answer = FrameResult(number=number, name="dark", confidence=0.5, picture=picture)
     return FrameTimeline(due_ns=0, out_ns=number + 1, work_ns={"model": 1}, answer=answer)
 
 
 @pytest.mark.parametrize(
-    ("second", "said"),
+    ("second", "message"),
     [
-        ([passage(0), passage(1, picture=7)], r"frame 1 gave .* at first and .* by threads"),
-        ([passage(0)], "12 frames came out at first and 11 by threads"),
+        (
+            [timeline(0), timeline(1, picture=7)],
+            r"frame 1 gave .* in the first repetition, but .* with threads",
+        ),
+        ([timeline(0)], "the first repetition returned 12 frames, but 11 with threads"),
     ],
 )
-def test_a_way_that_gives_something_else_is_a_fault(second, said):
-    settling = [passage(number) for number in range(-10, 0)]
+def test_a_variant_with_different_results_is_an_error(second, message):
+    settling = [timeline(number) for number in range(-10, 0)]
     variants = {
-        "sequential": lambda *order: [*settling, passage(0), passage(1)],
+        "sequential": lambda *order: [*settling, timeline(0), timeline(1)],
         "threads": lambda *order: [*settling, *second],
     }
     turns = ComparedRepetitions(variants=variants, frames=12, clock=SYSTEM_CLOCK)
     assert turns.take(("sequential", None)).way == "sequential"
-    with pytest.raises(StageError, match=said):
+    with pytest.raises(StageError, match=message):
         turns.take(("threads", None))
 
 
-def test_pixels_and_tensor_of_a_frame_share_one_memory():
+def test_pixels_and_tensor_of_a_frame_share_memory():
     frame = SharedFrame(number=0, due_ns=0, size=(3, 5), tensor_shape=(1, 3, 2, 2))
     memory = memoryview(bytearray(SharedFrame.bytes_of(3 * 5 * 3, 12 * 4)))
     frame.pixels(memory)[:] = 7

@@ -1,4 +1,4 @@
-"""A loop that takes its time with each batch, on real workers; how deep to prefetch, in words."""
+"""Prefetch benchmark: a training loop on real workers, and findings on its depth."""
 
 from contextlib import closing
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.clocks import TickingClock
-from bench.shown import check_shown, made, spent
+from bench.records import local_provenance, timing
 from headrace.bench.benchmark import Context
 from headrace.bench.prefetch import PREFETCH, PrefetchConfig, PrefetchRecord, PrefetchRepetition
 from headrace.bench.prefetch_loop import PrefetchLoop
@@ -21,7 +21,7 @@ SMALL = {"clip_len": 3, "stride": 1, "size": (16, 16), "batch_size": 2}
 
 @pytest.fixture
 def looping(videos, store):
-    """Return a function: batches of a turn, options -> the loop; its clock stands still."""
+    """Return a function: batches per repetition, options -> loop on a clock that stands still."""
 
     def loop(batches, **options):
         config = PrefetchConfig(videos=videos, **{**SMALL, **options})
@@ -31,8 +31,8 @@ def looping(videos, store):
 
 
 @pytest.mark.parametrize("factor", [1, 4])
-def test_a_turn_counts_its_batches_and_what_the_loop_did_with_each(looping, factor):
-    """The clock stands still while batches are waited for, so only the steps take time."""
+def test_a_repetition_times_each_batch(looping, factor):
+    """The clock stands still during waits, so only the steps take time."""
     with looping(5, prefetch_factor=(1, 4)) as loop:
         turn = loop.take(factor, step_ms=40)
     assert (turn.prefetch_factor, turn.is_pinned, turn.frames) == (factor, False, 5 * 2 * 3)
@@ -43,17 +43,17 @@ def test_a_turn_counts_its_batches_and_what_the_loop_did_with_each(looping, fact
     assert turn.memory_bytes > 10**6
 
 
-def test_every_setting_has_its_turns_and_the_step_is_as_given(measure, videos):
-    asked = {"prefetch_factor": (4, 1), "step_ms": 100.0, "seconds": 1.0, "repeats": 2}
-    record = measure(PREFETCH, Context(clock=TickingClock(1e-6)), videos=videos, **SMALL, **asked)
+def test_every_setting_is_repeated_with_the_given_step_time(measure, videos):
+    options = {"prefetch_factor": (4, 1), "step_ms": 100.0, "seconds": 1.0, "repeats": 2}
+    record = measure(PREFETCH, Context(clock=TickingClock(1e-6)), videos=videos, **SMALL, **options)
     assert [turn.prefetch_factor for turn in record.turns] == [1, 4, 1, 4]
-    assert {len(turn.waits_ms) for turn in record.turns} == {12}, "never fewer"
+    assert {len(turn.waits_ms) for turn in record.turns} == {12}, "the minimum"
     assert record.step_ms == 100
     assert (record.batch_frames, record.batch_bytes) == (6, 6 * 16 * 16 * 3)
     assert record.provenance.configuration["prefetch_factor"] == "4,1"
 
 
-def test_a_video_that_is_shorter_than_a_clip_begins_again_or_is_refused(looping):
+def test_a_video_shorter_than_a_clip_restarts_or_is_refused(looping):
     with looping(1, clip_len=40) as loop:
         turn = loop.take(2, step_ms=1)
     assert turn.frames == 2 * 40
@@ -61,29 +61,31 @@ def test_a_video_that_is_shorter_than_a_clip_begins_again_or_is_refused(looping)
         looping(1, clip_len=99, boundary="error")
 
 
-def test_what_fails_in_a_worker_is_told_in_one_line(looping, videos):
+def test_a_failed_worker_is_reported_in_one_line(looping, videos):
     with looping(2) as loop:
         Path(videos[1]).unlink()
-        with pytest.raises(StageError, match=r"a DataLoader worker failed: .*1\.mp4") as said:
+        with pytest.raises(StageError, match=r"a DataLoader worker failed: .*1\.mp4") as caught:
             loop.take(2, step_ms=0)
-    assert "\n" not in str(said.value)
+    assert "\n" not in str(caught.value)
 
 
 def turn(factor, seconds, *, is_pinned=False, waits=(5.0,) * 10, copies=(), others=0.0):
-    """A turn of 1000 frames in 10 batches, that are done now earlier, now later."""
+    """Return a repetition of 1000 frames in 10 batches, alternately early and late."""
     return PrefetchRepetition(
         prefetch_factor=factor,
         is_pinned=is_pinned,
         intervals_ms=(100.0 - seconds, 100.0 + seconds) * 5,
         waits_ms=waits,
         copies_ms=copies,
-        **spent(seconds, others=others) | {"frames": 1000, "memory_bytes": 200_000_000},
+        **timing(seconds, others=others) | {"frames": 1000, "memory_bytes": 200_000_000},
     )
 
 
 def recorded(*turns):
     facts = {"workers": 2, "batch_frames": 100, "batch_bytes": 20_000_000}
-    return PrefetchRecord(provenance=made(), turns=turns, load_ms=400, step_ms=500, **facts)
+    return PrefetchRecord(
+        provenance=local_provenance(), turns=turns, load_ms=400, step_ms=500, **facts
+    )
 
 
 USUAL = (turn(1, 8), turn(2, 6), turn(4, 5), turn(8, 5))
@@ -105,14 +107,17 @@ def copied(factor, seconds, ms, *, is_pinned):
 
 
 def on_gpu(seconds):
-    """Pinned memory with which the loop takes `seconds`, beside 5 s without."""
+    """Return a record of a loop of `seconds` with pinned memory, and 5 s without."""
     return recorded(
-        *(copied(factor, took, 2.0, is_pinned=False) for factor, took in ((1, 8), (2, 5))),
-        *(copied(factor, took, 0.1, is_pinned=True) for factor, took in ((1, 1), (2, seconds))),
+        *(copied(factor, duration, 2.0, is_pinned=False) for factor, duration in ((1, 8), (2, 5))),
+        *(
+            copied(factor, duration, 0.1, is_pinned=True)
+            for factor, duration in ((1, 1), (2, seconds))
+        ),
     )
 
 
-def test_depth_and_pinned_memory_are_judged_like_this():
+def test_findings_on_depth_and_pinned_memory(check_pages):
     pinned = [copied(2, seconds, 0.1, is_pinned=True) for seconds in (4, 9)]
     cases = {
         "saturates": recorded(*USUAL),
@@ -127,7 +132,7 @@ def test_depth_and_pinned_memory_are_judged_like_this():
         "pinned is slower": on_gpu(8.0),
         "turns of pinned memory differ": recorded(copied(2, 5, 2.0, is_pinned=False), *pinned),
     }
-    check_shown(PREFETCH, cases)
+    check_pages(PREFETCH, cases)
 
 
 def test_the_charts_show_both_kinds_of_memory():

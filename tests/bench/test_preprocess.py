@@ -1,8 +1,8 @@
-"""Levels of preprocessing in each place, beside decoding and the model."""
+"""Levels of preprocessing on each device, with decoding and the model."""
 
 import torch
 
-from bench.shown import check_shown, recorded
+from bench.records import recorded
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.bench.preprocess import (
     LEVELS,
@@ -36,57 +36,58 @@ ON_GPU = {
 
 
 def record(seconds, spread=1.0):
-    """Return a record of steps that took so many seconds for 100 frames."""
+    """Return a record, from (step, device) -> seconds for 100 frames."""
     steps = [TimedStep(way=f"{name}, {place}", name=name, place=place) for name, place in seconds]
-    took = zip(steps, seconds.values(), strict=True)
-    apart = Agreement(level="medium", place="1 thread", most=1.5, mean=0.1)
+    durations = zip(steps, seconds.values(), strict=True)
+    difference = Agreement(level="medium", place="1 thread", most=1.5, mean=0.1)
     facts = {"model": "tiny", "size": (90, 160), "threads": 4, "compared": 64}
     return recorded(
-        {step.way: [each, spread * each] for step, each in took},
+        {step.way: [duration, spread * duration] for step, duration in durations},
         PreprocessRecord,
         steps=tuple(steps),
-        agreement=(apart,),
+        agreement=(difference,),
         **facts,
     )
 
 
 @needs_no_gpu
-def test_every_level_is_timed_on_the_processor_beside_decoding_and_the_model(measure):
+def test_every_level_is_timed_on_the_cpu_with_decoding_and_the_model(measure):
     threads, measured = torch.get_num_threads(), measure(PREPROCESS)
-    places = ["cpu"] if threads == 1 else ["cpu", "1 thread"]
-    wanted = [("decode", "cpu"), *((name, p) for name in (*LEVELS, "infer") for p in places)]
-    assert [(step.name, step.place) for step in measured.steps] == wanted
+    devices = ["cpu"] if threads == 1 else ["cpu", "1 thread"]
+    expected = [("decode", "cpu"), *((name, d) for name in (*LEVELS, "infer") for d in devices)]
+    assert [(step.name, step.place) for step in measured.steps] == expected
     assert [turn.way for turn in measured.turns] == [step.way for step in measured.steps]
     assert all(turn.amount >= 1 for turn in measured.turns)
-    assert {each.most for each in measured.agreement} <= {0.0}
+    assert {agreement.most for agreement in measured.agreement} <= {0.0}
     assert measured.size == (96, 128)
     assert torch.get_num_threads() == threads
 
 
 @needs_gpu
-def test_a_gpu_gives_the_same_tensors_and_is_timed_too(measure):
+def test_a_gpu_has_equal_tensors_and_is_timed_too(measure):
     measured = measure(PREPROCESS)
-    found = [each for each in measured.agreement if each.place == "gpu"]
-    assert [each.level for each in found] == list(LEVELS)
-    assert all(each.most <= MOST_APART and each.mean <= MEAN_APART for each in found)
+    on_gpu = [agreement for agreement in measured.agreement if agreement.place == "gpu"]
+    assert [agreement.level for agreement in on_gpu] == list(LEVELS)
+    assert max(agreement.most for agreement in on_gpu) <= MOST_APART
+    assert max(agreement.mean for agreement in on_gpu) <= MEAN_APART
     assert {step.name for step in measured.steps if step.place == "gpu"} == {
         *(*LEVELS, "transfer", "infer")
     }
 
 
-def test_what_preprocessing_takes_is_told_like_this():
+def test_findings_on_preprocessing(check_pages):
     cases = {
         "without a GPU": record(ON_CPU),
         "with a GPU": record(ON_CPU | ON_GPU),
         "nothing is quicker": record(ON_CPU | {("infer", "1 thread"): 0.7}),
         "turns differ too much": record(ON_CPU, spread=2.0),
     }
-    check_shown(PREPROCESS, cases)
+    check_pages(PREPROCESS, cases)
     names = [path.name for path in paths(PREPROCESS.rows(cases["with a GPU"]))]
     assert names == ["cpu, model on gpu", "gpu", "cpu"]
 
 
-def test_charts_show_every_step_in_every_place_and_the_whole_of_a_frame():
+def test_charts_show_every_step_on_every_device_and_a_whole_frame():
     steps, whole = PREPROCESS.page(record(ON_CPU | ON_GPU)).charts
     assert [(bars.name, len(bars.x)) for bars in steps.figure.data] == [
         *(("cpu", 5), ("1 thread", 4), ("gpu", 5))

@@ -1,11 +1,11 @@
-"""Strategies take turns on frames that are proven equal; what each costs, and what limits them."""
+"""Sampling benchmark: equal frames, interleaved strategies, their costs and limits."""
 
 import numpy as np
 import pytest
 
-from bench.shown import check_shown, made, spent
+from bench.records import local_provenance, timing
 from headrace.bench.benchmark import Context
-from headrace.bench.sampling import WAYS, SamplingConfig, SamplingRecord, StrategyRecord
+from headrace.bench.sampling import VARIANTS, SamplingConfig, SamplingRecord, StrategyRecord
 from headrace.bench.sampling_report import SAMPLING
 from headrace.bench.sampling_variants import SamplingVariants
 from headrace.errors import ConfigError, DecodeError
@@ -21,18 +21,18 @@ SMALL = {"batch_size": 4, "size": (16, 16), "memory_budget": "256KiB", "burst": 
 def opened(videos, store):
     """Return a function that opens 48 frames in GOPs of 12, in batches of 4."""
 
-    def open_ways(**options):
+    def open_variants(**options):
         config = SamplingConfig(videos=videos, **{**SMALL, "rho": 0.9, **options})
         return SamplingVariants.open(config, store)
 
-    return open_ways
+    return open_variants
 
 
-def test_strategies_take_turns_and_the_record_says_what_it_was_made_with(measure, videos):
+def test_strategies_are_interleaved_and_the_record_has_the_options(measure, videos):
     seen = []
     context = Context(command=("headrace", "bench"), on_progress=lambda *turn: seen.append(turn))
-    asked = {**SMALL, "videos": videos, "strategies": ("naive", "bursts"), "repeats": 2}
-    record = measure(SAMPLING, context, **asked)
+    options = {**SMALL, "videos": videos, "strategies": ("naive", "bursts"), "repeats": 2}
+    record = measure(SAMPLING, context, **options)
     assert [turn.strategy for turn in record.turns] == ["baseline", "naive", "bursts"] * 2
     assert seen == list(
         zip(["baseline", "naive", "bursts of 4"] * 2, range(6), [6] * 6, strict=True)
@@ -47,14 +47,14 @@ def test_strategies_take_turns_and_the_record_says_what_it_was_made_with(measure
     }
 
 
-def test_what_is_not_possible_has_no_turn(measure, videos):
+def test_an_impossible_strategy_is_not_timed(measure, videos):
     record = measure(SAMPLING, videos=videos, **SMALL | {"strategies": ("bursts",), "burst": 16})
     assert [turn.strategy for turn in record.turns] == ["baseline"]
     assert "need at least 68 frames" in record.strategies[1].why_not
 
 
 class Flipped(SeekPerFrame):
-    """A baseline in which one bit of one frame is wrong."""
+    """Baseline with one wrong bit in one frame."""
 
     def __getitem__(self, frame):
         pixels = super().__getitem__(frame).clone()
@@ -65,45 +65,48 @@ class Flipped(SeekPerFrame):
 
 @pytest.mark.parametrize(("batch_size", "count"), [(4, 4), (40, 16)])
 def test_a_frame_that_differs_in_one_bit_is_an_error(videos, opened, batch_size, count):
-    ways = opened(batch_size=batch_size)
-    assert ways.check_equal() == count
-    with pytest.raises(DecodeError, match=r"frame \d+ of .*\.mp4 .* is not the same") as said:
-        ways.check_equal(Flipped(ways.videos, ways.config.size))
-    assert said.value.source in videos
+    variants = opened(batch_size=batch_size)
+    assert variants.check_equal() == count
+    with pytest.raises(DecodeError, match=r"frame \d+ of .*\.mp4 .* differs") as caught:
+        variants.check_equal(Flipped(variants.videos, variants.config.size))
+    assert caught.value.source in videos
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_way_delivers_whole_batches_of_which_only_bursts_cost_noise(opened, way):
-    ways = opened()
-    batches = ways.delivery(way).batches()
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_each_strategy_delivers_full_batches_and_only_bursts_add_noise(opened, variant):
+    variants = opened()
+    batches = variants.delivery(variant).batches()
     assert [next(batches), next(batches)] == [4, 4]
     batches.close()
-    found = ways.describe(way)
-    assert (found.bias, found.design_effect, found.why_not) == (0, 1, "")
-    assert found.inflation == pytest.approx(1 + 3 * 0.9 if way == "bursts" else 1)
+    strategy = variants.describe(variant)
+    assert (strategy.bias, strategy.design_effect, strategy.why_not) == (0, 1, "")
+    assert strategy.inflation == pytest.approx(1 + 3 * 0.9 if variant == "bursts" else 1)
 
 
-def test_most_ways_draw_the_very_same_frames(opened):
-    ways = opened()
-    orders = {way: ways.sampler(way).order(ways.videos.population, 0)[:] for way in WAYS}
-    for way in ("dataset", "naive", "look-ahead", "quarter"):
-        assert np.array_equal(orders[way], orders["baseline"]), way
-    for way in ("permutation", "bursts"):
-        assert sorted(orders[way].tolist()) == list(range(48)), way
+def test_most_strategies_draw_the_same_frames(opened):
+    variants = opened()
+    orders = {
+        variant: variants.sampler(variant).order(variants.videos.population, 0)[:]
+        for variant in VARIANTS
+    }
+    for variant in ("dataset", "naive", "look-ahead", "quarter"):
+        assert np.array_equal(orders[variant], orders["baseline"]), variant
+    for variant in ("permutation", "bursts"):
+        assert sorted(orders[variant].tolist()) == list(range(48)), variant
 
 
-def test_only_what_is_there_for_comparison_may_be_impossible(opened):
+def test_only_strategies_for_comparison_may_be_impossible(opened):
     assert "three batches" in opened(memory_budget=str(12 * 768)).describe("quarter").why_not
     assert "need at least 68 frames" in opened(burst=16).describe("bursts").why_not
-    for way in ("naive", "look-ahead", "permutation"):
+    for variant in ("naive", "look-ahead", "permutation"):
         with pytest.raises(ConfigError, match="does not hold three batches"):
-            opened(memory_budget="1000").describe(way)
+            opened(memory_budget="1000").describe(variant)
     with pytest.raises(ConfigError, match="a batch of 49 is larger than the set: the videos have"):
         opened(batch_size=49)
 
 
 def strategy(name, **options):
-    """Return a strategy that costs nothing in statistics."""
+    """Return a strategy without statistical cost."""
     return StrategyRecord(**{"name": name, "bias": 0, "design_effect": 1, "inflation": 1} | options)
 
 
@@ -113,27 +116,27 @@ IMPOSSIBLE = strategy("quarter", why_not="three batches do not fit")
 
 
 def turns(name, frames, *, cores=2.0, others=0.0, decoded=1.0, **options):
-    """Return a turn of 10 s for each number of frames."""
-    took = {
-        **spent(10, cores=cores, others=others),
+    """Return a repetition of 10 s for each number of frames."""
+    times = {
+        **timing(10, cores=cores, others=others),
         **{"opens": 0, "bytes_read": 0, "held_bytes": 50_000_000, "is_filled": True},
         **{"warm_up_frames": 128, "warm_up_seconds": 1, **options},
     }
     return [
-        DeliveryRepetition(strategy=name, frames=n, decoded=int(decoded * n), seeks=n // 4, **took)
+        DeliveryRepetition(strategy=name, frames=n, decoded=int(decoded * n), seeks=n // 4, **times)
         for n in frames
     ]
 
 
 def recorded(*timed, usable=2, strategies=(BASELINE, AHEAD, BURSTS), **options):
-    """Return a record of the turns."""
+    """Return a record of the repetitions of all strategies."""
     facts = {"videos": 40, "frames": 12_000, "gops": 400, "compared": 16, "workers": 2}
-    asked = {"batch_size": 128, "memory_budget": 2**30, "burst": 8, "rho": 0.9}
+    facts |= {"batch_size": 128, "memory_budget": 2**30, "burst": 8, "rho": 0.9}
     return SamplingRecord(
-        provenance=made(cores=usable, batch_size=128),
+        provenance=local_provenance(cores=usable, batch_size=128),
         strategies=strategies,
-        turns=tuple(turn for each in timed for turn in each),
-        **facts | asked | options,
+        turns=tuple(turn for repetitions in timed for turn in repetitions),
+        **facts | options,
     )
 
 
@@ -150,7 +153,7 @@ def beside_baseline(*frames, base=BASE, usable=2, **options):
 
 
 def memory(naive, quarter, full, **options):
-    """Three amounts of memory by frames in 10 s; bursts are faster, but draw other frames."""
+    """Return a record of three memory sizes, by frames in 10 s; bursts draw other frames."""
     return recorded(
         BASE,
         turns("naive", naive, **options),
@@ -161,10 +164,12 @@ def memory(naive, quarter, full, **options):
     )
 
 
-def test_what_limits_the_fastest_and_where_memory_saturates_is_told_like_this():
+def test_findings_on_strategies(check_pages):
     ahead, unsteady = turns("look-ahead", [5000]), turns("bursts", [1000, 2000])
     busy_base = turns("baseline", [500], others=0.5)
-    every = tuple(strategy(way, inflation=2.5 if way == "bursts" else 1) for way in WAYS)
+    every = tuple(
+        strategy(variant, inflation=2.5 if variant == "bursts" else 1) for variant in VARIANTS
+    )
     small = {"memory_budget": 2**20, "batch_size": 8, "burst": 4, "rho": 0.5}
     cases = {
         "four strategies": recorded(*USUAL, strategies=(BASELINE, AHEAD, IMPOSSIBLE, BURSTS)),
@@ -189,10 +194,10 @@ def test_what_limits_the_fastest_and_where_memory_saturates_is_told_like_this():
         "a window that was still filling": memory([500], [4800], [5000], is_filled=False),
         "every strategy, in little memory": recorded(BASE, strategies=every, **small),
     }
-    check_shown(SAMPLING, cases)
+    check_pages(SAMPLING, cases)
 
 
-def test_the_reading_explains_the_star_only_where_there_is_one():
+def test_the_explanation_mentions_the_star_only_if_there_is_one():
     filling = SAMPLING.page(recorded(*USUAL)).table.reading
     assert "at most 6 times the measured time (* is still warming up)" in filling
     assert "(*" not in SAMPLING.page(recorded(*USUAL[:2])).table.reading

@@ -1,6 +1,6 @@
-"""What the two modes are told apart by, in comments made from the figures."""
+"""Findings of the offline and real-time scenarios."""
 
-from bench.shown import check_shown, made
+from bench.records import local_provenance
 from headrace.bench.scenarios import SCENARIOS, ScenarioRepetition, ScenariosRecord
 
 
@@ -17,7 +17,9 @@ def turn(mode, fps, **figures):
 
 
 def recorded(*turns):
-    return ScenariosRecord(provenance=made(), frame_rate=30, model_seconds=0.5, turns=turns)
+    return ScenariosRecord(
+        provenance=local_provenance(), frame_rate=30, model_seconds=0.5, turns=turns
+    )
 
 
 USUAL = (turn("offline", 90), turn("realtime", 30), turn("offline", 94), turn("realtime", 30))
@@ -29,7 +31,7 @@ def steadiness(live, offline):
     return recorded(turn("offline", 90, fps_cv=offline), turn("realtime", 30, fps_cv=live))
 
 
-def test_the_modes_are_compared_like_this():
+def test_findings_on_scenarios(check_pages):
     busy = turn("realtime", 21, **SLOW, others_cpu_seconds=24)
     cases = {
         "nothing is dropped": recorded(*USUAL),
@@ -41,4 +43,4 @@ def test_the_modes_are_compared_like_this():
         "steady in neither": steadiness(0.2, 0.3),
         "too short for an FPS CV": steadiness(None, 0.3),
     }
-    check_shown(SCENARIOS, cases)
+    check_pages(SCENARIOS, cases)

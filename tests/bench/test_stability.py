@@ -1,10 +1,10 @@
-"""How steady a repetition is, which candidate comes next, and what is said of them."""
+"""Stability benchmark: CVs, order of the candidates, and findings."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.shown import check_shown, made, spent
+from bench.records import local_provenance, timing
 from headrace.bench.overlap_work import ModelWork
 from headrace.bench.stability import STABILITY, Candidate, StabilityRecord, StabilityRepetition
 from headrace.bench.stability_search import (
@@ -26,18 +26,18 @@ SECOND = 10**9
 
 
 @pytest.mark.parametrize(
-    ("out_ns", "frames", "found"),
+    ("out_ns", "frames", "expected"),
     [
-        # An iteration is its frames over the time since the result before.
+        # FPS of an iteration: its frames ÷ time since the previous result.
         ([0, SECOND, 3 * SECOND, 7 * SECOND // 2], [4] * 4, ([4, 2, 8], 12, 7 * SECOND // 2)),
-        # A batch that is shorter does not count.
+        # Shorter batches do not count.
         ([0, SECOND, 3 * SECOND, 4 * SECOND], [4, 4, 1, 4], ([4, 4], 8, 2 * SECOND)),
-        # Results at one moment are a nanosecond apart.
+        # Simultaneous results count as one nanosecond apart.
         ([5, 5], [4, 4], ([4e9], 4, 1)),
     ],
 )
-def test_the_fps_of_iterations_by_hand(out_ns, frames, found):
-    assert fps_by_iteration(out_ns, frames, 4) == found
+def test_fps_of_iterations(out_ns, frames, expected):
+    assert fps_by_iteration(out_ns, frames, 4) == expected
 
 
 def test_cv_is_standard_deviation_over_mean():
@@ -47,7 +47,7 @@ def test_cv_is_standard_deviation_over_mean():
 
 
 @pytest.mark.parametrize(("batch_size", "queue_depth"), [(1, 1), (4, 3)])
-def test_a_short_video_goes_round_until_enough_whole_batches_came(clip, batch_size, queue_depth):
+def test_a_short_video_restarts_until_there_are_enough_full_batches(clip, batch_size, queue_depth):
     index = StreamIndex.scan(clip(6, size=(64, 64)))
     candidate = Candidate(batch_size=batch_size, queue_depth=queue_depth)
     work = ModelWork(tiny_classifier(), ComputeOptions())
@@ -59,9 +59,11 @@ def test_a_short_video_goes_round_until_enough_whole_batches_came(clip, batch_si
     assert turn.frames_per_second > 0
 
 
-def test_batches_that_the_video_has_too_few_frames_for_are_left_out():
+def test_batch_sizes_larger_than_the_video_are_skipped():
     assert _possible_sizes((1, 8, 16), 8, "a.mp4") == (1, 8)
-    with pytest.raises(ConfigError, match=r"batches of 16 frames were asked for, and a\.mp4 has 8"):
+    with pytest.raises(
+        ConfigError, match=r"a\.mp4 has 8 frames, fewer than the smallest batch of 16"
+    ):
         _possible_sizes((16, 32), 8, "a.mp4")
 
 
@@ -73,7 +75,7 @@ def at(batch_size, queue_depth):
 
 
 def searched(holds, batch_sizes=BATCHES, queue_depths=DEPTHS):
-    """All that was tried on a system that is steady where `holds` says -> whether it held."""
+    """Return candidate -> is steady, for all candidates of a search on a simulated system."""
     held = {}
     for candidate in candidates(batch_sizes, queue_depths, held):
         assert candidate not in held, "never twice"
@@ -86,7 +88,7 @@ def smallest(held):
 
 
 @given(batch_size=st.sampled_from(BATCHES), queue_depth=st.sampled_from(DEPTHS))
-def test_the_smallest_is_found_in_few_trials(batch_size, queue_depth):
+def test_the_smallest_candidate_is_found_in_few_trials(batch_size, queue_depth):
     tried = searched(
         lambda c: (
             c.batch_size > batch_size
@@ -97,13 +99,13 @@ def test_the_smallest_is_found_in_few_trials(batch_size, queue_depth):
     assert len(tried) <= len(BATCHES) + 2
 
 
-def test_batches_grow_with_the_deepest_queues_then_these_are_halved():
+def test_batches_grow_with_the_deepest_queues_then_the_depth_is_bisected():
     tried = searched(lambda c: c.batch_size >= 4 and c.queue_depth >= 2)
     assert list(tried) == [at(1, 8), at(2, 8), at(4, 8), at(4, 2), at(4, 1)]
     assert smallest(tried) == at(4, 2)
 
 
-def test_where_nothing_holds_it_ends_with_the_largest():
+def test_without_a_steady_candidate_it_ends_with_the_largest():
     assert list(searched(lambda c: False)) == [at(batch_size, 8) for batch_size in BATCHES]
 
 
@@ -112,19 +114,19 @@ def test_where_nothing_holds_it_ends_with_the_largest():
     queue_depths=st.lists(st.integers(1, 64), min_size=1, max_size=6),
     seed=st.randoms(use_true_random=False),
 )
-def test_it_ends_also_where_systems_contradict_themselves(batch_sizes, queue_depths, seed):
+def test_it_ends_on_inconsistent_systems(batch_sizes, queue_depths, seed):
     tried = searched(lambda c: seed.random() < 0.5, batch_sizes, queue_depths)
     assert all(c.batch_size in batch_sizes and c.queue_depth in queue_depths for c in tried)
 
 
 def turn(batch_size, queue_depth, cv, rate, *, others=0.0):
-    """A turn whose FPS is `rate` in the mean, with this CV."""
-    asked = {"batch_size": batch_size, "queue_depth": queue_depth}
+    """Return a repetition with a mean FPS of `rate` and this CV."""
+    options = {"batch_size": batch_size, "queue_depth": queue_depth}
     return StabilityRepetition(
         warm_up=27 if queue_depth == 8 else 10,
         fps=(rate * (1 - cv), rate * (1 + cv)) * 50,
         frames_per_second=rate,
-        **asked | spent(10, others=others),
+        **options | timing(10, others=others),
     )
 
 
@@ -133,7 +135,7 @@ def recorded(*turns, **changed):
         **{"target": 0.05, "iterations": 100, "repeats": 1, "run_depth": 2, "max_seconds": 90},
         **{"model_seconds": 0.5, "left_out": (), "unbegun": None},
     }
-    return StabilityRecord(provenance=made(), turns=turns, **{**usual, **changed})
+    return StabilityRecord(provenance=local_provenance(), turns=turns, **{**usual, **changed})
 
 
 def repeated(*cvs):
@@ -144,7 +146,7 @@ USUAL = (turn(1, 8, 0.2, 30), turn(2, 8, 0.03, 50), turn(2, 2, 0.04, 48), turn(2
 BURST = turn(1, 2, 0.5, 30).model_copy(update={"fps": (10.0,) * 99 + (4000.0,)})
 
 
-def test_the_smallest_candidate_that_is_steady_is_named_like_this():
+def test_findings_on_candidates(check_pages):
     deep = (turn(1, 8, 0.2, 30), turn(2, 8, 0.03, 50), turn(2, 2, 0.3, 48))
     larger = (turn(1, 8, 0.06, 44), turn(2, 8, 0.125, 62), turn(4, 8, 0.138, 76))
     cases = {
@@ -161,16 +163,16 @@ def test_the_smallest_candidate_that_is_steady_is_named_like_this():
         "few iterations": recorded(*USUAL, iterations=20),
         "results at once": recorded(BURST),
     }
-    check_shown(STABILITY, cases)
+    check_pages(STABILITY, cases)
 
 
-def test_the_series_shown_is_that_of_the_turn_nearest_the_median():
+def test_the_series_is_of_the_repetition_nearest_the_median():
     [row] = STABILITY.rows(repeated(0.5, 0.1, 0.2))
     assert row.cv.median == pytest.approx(0.2)
     assert max(row.fps) == pytest.approx(36)
 
 
-def test_the_time_a_candidate_needs_is_that_of_its_frames():
+def test_the_predicted_time_of_a_candidate_follows_its_frames():
     same = Candidate(batch_size=1, queue_depth=8)
     turns = [turn(1, 8, 0.2, 30)]
     assert _needed_seconds(turns, same, 3) == 30

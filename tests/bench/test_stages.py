@@ -1,4 +1,4 @@
-"""The stages of a run in one thread, each timed; which is the costliest and what bounds a run."""
+"""Stages of a run, timed alone in one thread; the costliest one, and the bound of a run."""
 
 from contextlib import closing
 from itertools import pairwise
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from bench.shown import check_shown, made, spent
+from bench.records import local_provenance, timing
 from headrace.bench.stages import STAGES, Bound, StagesRecord, StagesRepetition, rows_of
 from headrace.bench.stages_line import SequentialStages
 from headrace.decode.open_decoder import open_index
@@ -25,7 +25,7 @@ from runs.tiny import Brightness, tiny_classifier
 
 
 class Seen(Brightness):
-    """Keeps every batch it scores."""
+    """Model that stores every batch it scores."""
 
     def __init__(self):
         super().__init__()
@@ -37,7 +37,7 @@ class Seen(Brightness):
 
 
 def opened(index, model=None, **options):
-    """The stages of a run over a video, closed behind the block."""
+    """Return the stages of a run over a video, as a context manager."""
     compute = ComputeOptions(**options)
     return closing(SequentialStages(index, model or tiny_classifier(), compute, SYSTEM_CLOCK))
 
@@ -48,7 +48,7 @@ def index(clip, store):
 
 
 @pytest.mark.parametrize("batch_size", [1, 5, 12, 30])
-def test_the_model_sees_every_frame_in_order_and_the_first_again_after_the_last(index, batch_size):
+def test_the_model_gets_every_frame_in_order_and_the_video_restarts(index, batch_size):
     seen = Seen()
     model = tiny_classifier(seen)
     with opened(index, model, batch_size=batch_size) as line:
@@ -60,24 +60,24 @@ def test_the_model_sees_every_frame_in_order_and_the_first_again_after_the_last(
     assert torch.equal(torch.cat(seen.batches), wanted[numbers])
 
 
-def test_each_stage_of_a_run_is_timed_and_none_of_its_sinks(index):
+def test_each_stage_of_a_run_is_timed_without_sinks(index):
     with opened(index) as line:
         assert line.roles == ("decode", "preprocess", "model")
-        spent = line.take()
-    assert tuple(spent) == line.roles
-    assert all(wall_ns > 0 and cpu_ns >= 0 for wall_ns, cpu_ns in spent.values())
+        times = line.take()
+    assert tuple(times) == line.roles
+    assert all(wall_ns > 0 and cpu_ns >= 0 for wall_ns, cpu_ns in times.values())
 
 
-def test_one_stage_works_at_a_time_in_one_thread(index):
+def test_one_stage_runs_at_a_time_in_one_thread(index):
     marks = RangeRecorder()
     with opened(index) as line:
         for number in range(2):
             line.take(number, marks)
     ranges = marks.ranges
-    assert [(each.stage, each.number) for each in ranges] == [
+    assert [(timed.stage, timed.number) for timed in ranges] == [
         (role, number) for number in range(2) for role in line.roles
     ]
-    assert len({each.thread_id for each in ranges}) == 1
+    assert len({timed.thread_id for timed in ranges}) == 1
     for before, after in pairwise(ranges):
         assert before.end_ns <= after.start_ns
 
@@ -92,7 +92,7 @@ def test_without_a_folder_there_is_no_trace(measure, tmp_path):
     assert not list(tmp_path.rglob("*.gz"))
 
 
-def test_a_damaged_frame_ends_it_in_words(clip, tmp_path, store):
+def test_a_damaged_frame_is_an_error(clip, tmp_path, store):
     bad = damage.damage_packets(Path(clip(12)), tmp_path / "bad.mp4", ordinals=[7])
     with (
         opened(open_index(bad, store)) as line,
@@ -102,13 +102,13 @@ def test_a_damaged_frame_ends_it_in_words(clip, tmp_path, store):
 
 
 USUAL = {"decode": (30.0, 30.0), "preprocess": (10.0, 10.0), "model": (16.0, 32.0)}
-"""Role -> wall and processor time of a batch of 10 frames."""
+"""Role -> wall and CPU milliseconds of a batch of 10 frames."""
 
 
 def turn(costs, batches=2, times=1.0, others=0.0):
     seconds = batches * sum(wall for wall, _ in costs.values()) / 1e3
     return StagesRepetition(
-        **spent(seconds, others=others),
+        **timing(seconds, others=others),
         work_ms={role: (wall * times,) * batches for role, (wall, _) in costs.items()},
         cpu_ms={role: (cpu * times,) * batches for role, (_, cpu) in costs.items()},
     )
@@ -117,10 +117,10 @@ def turn(costs, batches=2, times=1.0, others=0.0):
 def recorded(*turns, traced=10, **setup):
     usual = {"batch_size": 10, "model": "resnet50", "prep_level": "medium"}
     facts = {"size": (720, 1280), "model_seconds": 0.5, "setup": Setup(**usual | setup)}
-    return StagesRecord(provenance=made(), turns=turns, traced=traced, **facts)
+    return StagesRecord(provenance=local_provenance(), turns=turns, traced=traced, **facts)
 
 
-def test_rows_are_medians_of_a_frame_over_all_batches():
+def test_rows_are_medians_per_frame_over_all_batches():
     slow = {"decode": (60.0, 50.0), "preprocess": (10.0, 10.0), "model": (15.0, 30.0)}
     rows = rows_of(recorded(turn(USUAL), turn(slow, batches=1), turn(USUAL)))
     decode, preprocess, model = rows
@@ -136,7 +136,7 @@ def test_rows_are_medians_of_a_frame_over_all_batches():
     assert decode.share == pytest.approx(3 / 5.6)
 
 
-def test_a_transfer_has_parts_as_well():
+def test_a_transfer_has_parts_too():
     rows = rows_of(bound_by({"transfer": (1.0, 1.0)}))
     assert [round(row.parts, 1) for row in rows] == [3.0, 1.0, 1.6, 0.1]
 
@@ -148,13 +148,13 @@ def test_a_p95_takes_90_batches():
 @pytest.mark.parametrize(
     ("decode", "preprocess", "model", "cores", "expected"),
     [
-        # One stage alone, in its one thread: then what is left is the next one, or the cores.
+        # A stage with one thread; without it, the next stage or the cores are the bound.
         ((4, 4), (1, 1), (8, 8), 4, ("model", False, 8, 8 / 1.25)),
         ((4, 4), (9, 9), (8, 8), 16, ("preprocess", False, 9, 9 / 8)),
-        # All cores: their time goes to the stage that takes most of it.
+        # All cores; the stage with the most CPU time is named.
         ((12, 12), (1, 1), (2, 3), 4, ("decode", True, 4, 4 / 2)),
         ((4, 4), (1, 1), (4, 8), 2, ("model", True, 6.5, 6.5 / 2.5)),
-        # A GPU's work takes no core.
+        # Work on a GPU uses no core.
         ((4, 4), (1, 1), (8, 0.5), 8, ("model", False, 8, 8 / 1)),
     ],
 )
@@ -173,8 +173,8 @@ def bound_by(costs, **options):
     return recorded(turn({**USUAL, **costs}), **options)
 
 
-def test_the_costliest_stage_and_what_would_bound_a_run_are_told_like_this():
-    """A transfer is a stage, but not in the ratio."""
+def test_findings_on_stages(check_pages):
+    """A transfer is a stage, but not part of the ratio."""
     slow = {"preprocess": (90.0, 90.0)}
     busy = (turn(USUAL, others=3.0), turn(USUAL, times=1.01, others=3.0))
     few = (turn(USUAL, others=0.2), turn(USUAL, others=0.2))
@@ -195,10 +195,10 @@ def test_the_costliest_stage_and_what_would_bound_a_run_are_told_like_this():
         "other programs took next to nothing": recorded(turn(USUAL, others=0.06)),
         "without a trace": recorded(turn(USUAL), traced=0),
     }
-    check_shown(STAGES, cases)
+    check_pages(STAGES, cases)
 
 
-def test_the_chart_has_a_bar_for_each_stage_and_no_mark_where_a_p95_is_unknown():
+def test_the_chart_has_a_bar_per_stage_and_p95_bars_only_if_known():
     [chart] = STAGES.page(recorded(turn(USUAL))).charts
     [medians] = chart.figure.data
     assert list(chart.figure.layout.yaxis.ticktext) == ["decode", "preprocess", "model"]

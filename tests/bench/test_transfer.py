@@ -1,8 +1,8 @@
-"""Ways from a video to a tensor on a GPU: the same tensors, and the bytes that are copied."""
+"""Transfer benchmark: equal tensors of all variants, and counted bytes."""
 
 import pytest
 
-from bench.shown import check_shown, recorded
+from bench.records import recorded
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.bench.transfer import (
     DOWNLOADED,
@@ -45,41 +45,41 @@ def record(measure, video):
 
 
 @needs_no_gpu
-def test_without_a_gpu_bytes_are_counted_on_what_was_copied_and_nothing_is_timed(record):
-    assert [(each.way, each.up_bytes, each.down_bytes) for each in record.ways] == [
+def test_without_a_gpu_bytes_are_counted_but_no_variant_is_timed(record):
+    assert [(stats.way, stats.up_bytes, stats.down_bytes) for stats in record.ways] == [
         (PAGEABLE, FLOAT32_BYTES, 0),
         (PINNED, FLOAT32_BYTES, 0),
         (UINT8, UINT8_BYTES, 0),
         (DOWNLOADED, None, None),
         (KEPT, None, None),
     ]
-    *apart, kept = (each.most_apart for each in record.ways)
-    assert (apart, kept <= 5) == ([None, 0, 0, None], True), "all give the same tensors"
-    assert {each.why_not for each in record.ways} == {NO_GPU}
+    *differences, kept = (stats.most_apart for stats in record.ways)
+    assert (differences, kept <= 5) == ([None, 0, 0, None], True), "equal tensors"
+    assert {stats.why_not for stats in record.ways} == {NO_GPU}
     assert (record.turns, record.gpu) == ((), None)
 
 
 @needs_gpu
-def test_a_gpu_is_given_these_bytes_and_no_others(record):
-    found = {each.way: each for each in record.ways}
-    assert [found[way].up_bytes for way in (PAGEABLE, PINNED)] == [FLOAT32_BYTES] * 2
-    assert found[UINT8].up_bytes == UINT8_BYTES
-    if found[DOWNLOADED].why_not is None:
-        assert found[DOWNLOADED].up_bytes == FLOAT32_BYTES
-        assert found[DOWNLOADED].down_bytes >= 96 * 128 * 3 / 2
-    if found[KEPT].why_not is None:
-        assert found[KEPT].up_bytes == 0
-    assert {turn.way for turn in record.turns} == {w for w in found if not found[w].why_not}
+def test_copied_bytes_with_a_gpu(record):
+    by_name = {stats.way: stats for stats in record.ways}
+    assert [by_name[name].up_bytes for name in (PAGEABLE, PINNED)] == [FLOAT32_BYTES] * 2
+    assert by_name[UINT8].up_bytes == UINT8_BYTES
+    if by_name[DOWNLOADED].why_not is None:
+        assert by_name[DOWNLOADED].up_bytes == FLOAT32_BYTES
+        assert by_name[DOWNLOADED].down_bytes >= 96 * 128 * 3 / 2
+    if by_name[KEPT].why_not is None:
+        assert by_name[KEPT].up_bytes == 0
+    assert {turn.way for turn in record.turns} == {w for w in by_name if not by_name[w].why_not}
 
 
 @needs_no_gpu
-def test_a_variant_that_gives_other_tensors_is_named_and_nothing_is_timed(flows):
+def test_a_variant_with_different_tensors_is_refused(flows):
     flows._flows[PINNED].carrier = Transfer("cpu", lambda tensor, device: tensor + 1)
-    with pytest.raises(BackendError, match=r"CPU, float32, pinned gives other tensors than"):
-        flows.prove()
+    with pytest.raises(BackendError, match=r"tensors of CPU, float32, pinned differ"):
+        flows.check_equal()
 
 
-def test_a_video_is_read_again_where_a_turn_is_longer(flows):
+def test_a_video_shorter_than_a_repetition_restarts(flows):
     flow = flows._flows[PAGEABLE]
     assert [len(flow.next()) for _ in range(4)] == [4, 2, 4, 2]
     assert flow.frames == 12
@@ -96,24 +96,24 @@ MEASURED = [
 
 
 def measured(seconds, **fields):
-    """Return a record of a GPU on which ways took so long for 100 frames."""
+    """Return a record of a GPU, from variant -> seconds for 100 frames."""
     return recorded(
-        {way: [each] for way, each in seconds.items()},
+        {variant: [duration] for variant, duration in seconds.items()},
         TransferRecord,
         **{"size": (224, 224), "batch_size": 16, "gpu": "H100", "ways": MEASURED, **fields},
     )
 
 
-def test_ways_to_copy_are_judged_like_this():
-    nothing = [each.model_copy(update={"why_not": NO_GPU, "after_ms": None}) for each in MEASURED]
+def test_findings_on_copies(check_pages):
+    untimed = [row.model_copy(update={"why_not": NO_GPU, "after_ms": None}) for row in MEASURED]
     cases = {
         "on a GPU": measured({PAGEABLE: 0.2, UINT8: 0.1, DOWNLOADED: 0.4}),
-        "without one": measured({}, gpu=None, ways=nothing),
+        "without one": measured({}, gpu=None, ways=untimed),
     }
-    check_shown(TRANSFER, cases)
+    check_pages(TRANSFER, cases)
 
 
-def test_the_chart_shows_bytes_both_ways_of_what_was_counted():
+def test_the_chart_shows_counted_bytes_in_both_directions():
     [chart] = TRANSFER.page(measured({PAGEABLE: 0.2})).charts
     assert [(bars.name, list(bars.x)) for bars in chart.figure.data] == [
         ("CPU to GPU", [602.112, 150.528, 602.112]),

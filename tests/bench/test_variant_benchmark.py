@@ -1,11 +1,11 @@
-"""Variants that take turns: what is timed, how they rank, and the answer that follows."""
+"""Interleaved variants: timing, ranking and findings."""
 
 from contextlib import closing, contextmanager
 
 import pytest
 
 from bench.checksums import CHECKSUMS
-from bench.shown import check_shown, recorded
+from bench.records import recorded
 from headrace.bench import variant_benchmark
 from headrace.bench.benchmark import Context
 from headrace.measuring.interleaved import MedianRange
@@ -24,7 +24,7 @@ def timed(variants, clock, **options):
     return variant_benchmark.time_variants(ready, repeats=1, context=Context(clock=clock))
 
 
-def test_each_turn_is_taken_inside_what_settles_its_variant_and_that_is_not_timed():
+def test_entering_and_leaving_the_context_of_a_variant_is_not_timed():
     clock, seen = FakeClock(), []
 
     @contextmanager
@@ -49,7 +49,7 @@ def test_each_turn_is_taken_inside_what_settles_its_variant_and_that_is_not_time
     assert seen == [*one, *one, "b begins", "b", "b ends"]
 
 
-def test_work_that_goes_on_counts_from_what_came_before_its_turn_and_is_ended():
+def test_continuous_work_counts_after_its_first_amount_and_is_closed():
     clock, seen = FakeClock(), []
 
     def amounts():
@@ -63,10 +63,10 @@ def test_work_that_goes_on_counts_from_what_came_before_its_turn_and_is_ended():
     work = variant_benchmark.ContinuousWork(begin=lambda: closing(amounts()), seconds=2.5)
     [turn] = timed({"a": work}, clock)
     assert (turn.amount, turn.seconds) == (18, 3)
-    assert seen == ["ended"] * 2, "after the warm-up and after the turn"
+    assert seen == ["ended"] * 2, "after the warm-up and after the repetition"
 
 
-def test_what_is_settled_is_ended_where_a_variant_fails():
+def test_the_context_of_a_failed_variant_is_left():
     seen = []
 
     @contextmanager
@@ -84,27 +84,27 @@ def test_what_is_settled_is_ended_where_a_variant_fails():
     assert seen == ["a"]
 
 
-def test_a_row_is_the_median_of_its_turns_as_a_rate_and_as_a_time():
+def test_a_row_has_the_median_rate_and_time_of_its_repetitions():
     [row] = CHECKSUMS.rows(recorded({"crc32": [1, 2, 4]}))
     assert row.rate == MedianRange(median=50, lowest=25, highest=100)
     assert row.ms == MedianRange(median=20, lowest=10, highest=40)
 
 
-def test_the_answer_follows_from_the_turns():
+def test_findings_on_variants(check_pages):
     cases = {
         "won": recorded({"sha256": [2, 2, 2], "blake2b": [1, 1, 1]}),
         "alike": recorded({"sha256": [1.02], "blake2b": [1]}),
         "unsteady": recorded({"sha256": [1, 2], "crc32": [5, 5]}),
         "disturbed": recorded({"sha256": [1, 1], "crc32": [5, 5]}, others=0.5),
     }
-    check_shown(CHECKSUMS, cases)
+    check_pages(CHECKSUMS, cases)
     won = [case for case, record in cases.items() if ranking(record).is_won]
     assert won == ["won"]
 
 
-def test_a_clear_winner_is_advised_with_the_options_that_make_a_run_do_the_same():
-    found = ranking(recorded({"plain": [2, 2], "quick": [1, 1]}))
-    advice = found.advice({"quick": Change(words="--quick", options={"quick": True})})
+def test_a_clear_winner_is_advised_with_the_options_of_a_run():
+    result = ranking(recorded({"plain": [2, 2], "quick": [1, 1]}))
+    advice = result.advice({"quick": Change(words="--quick", options={"quick": True})})
     assert (advice.words, advice.gain, advice.options) == ("--quick", 2.0, {"quick": True})
-    assert found.change("--quick", "without") == "--quick: 2.00 times the 50.0 MB/s without."
-    assert found.headline("", won="It pays") == "It pays"
+    assert result.change("--quick", "without") == "--quick: 2.00 times the 50.0 MB/s without."
+    assert result.headline("", won="It pays") == "It pays"

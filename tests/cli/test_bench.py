@@ -113,7 +113,7 @@ def test_it_prints_rows_and_answer_and_leaves_numbers_and_page(bench, short, vid
     assert {field: getattr(record, field) for field in expected} == expected
     if name == "sampling":
         assert said.startswith("Machine: CPU ")
-        assert "Fastest is " in said
+        assert "Fastest: " in said
         _, record, _ = bench(name, video, *BATCHES, "--strategies", "naive", "--json")
         assert [each.name for each in record.strategies] == ["baseline", "naive"]
 

@@ -81,7 +81,7 @@ def test_the_page_can_be_rendered_again_and_printed(call, printed, tmp_path):
     write_suite(tmp_path, {WHOLE: contest(1.5)})
     assert printed("report", tmp_path) == f"Report: {tmp_path / 'all.html'}\n"
     page = (tmp_path / "all.html").read_text(encoding="utf-8")
-    assert "this headrace has no benchmark of that name" in page
+    assert "this version of headrace has no benchmark of that name" in page
     out = printed("report", tmp_path, "--text")
     assert out.startswith("Measured gains: a.mp4, resnet18 on cpu\n")
     (tmp_path / "all.json").write_text("{")
@@ -111,7 +111,7 @@ def test_a_dry_run_lists_all_and_writes_nothing(printed, as_json, video, tmp_pat
     names = {line.split()[0] for line in out.splitlines()[1:] if not line.startswith("   ")}
     assert names == {each.name for each in registry.BENCHMARKS}
     assert "--workers 0,1" in out
-    assert "not asked for, by --only or --skip" in out
+    assert "not selected by --only or --skip" in out
     assert max(map(len, out.splitlines()[1:])) <= 100
     found = {each["experiment"]: each for each in as_json(*asked)["experiments"]}
     assert set(found) == names
@@ -135,7 +135,7 @@ def test_ctrl_c_leaves_the_report_of_what_there_is(call, video, tmp_path, monkey
     code, said, err = call("bench", "all", video, "--out", out)
     assert code == 130, err
     assert err.strip().endswith(f"interrupted; what was measured is kept in {out}")
-    assert "It was interrupted: the same command goes on" in " ".join(said.split())
+    assert "The suite was interrupted; the same command continues" in " ".join(said.split())
     page = (out / "all.html").read_text(encoding="utf-8")
     assert 'id="benchmark-whole"' in page
     assert 'id="benchmark-hanging"' not in page

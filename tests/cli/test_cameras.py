@@ -106,8 +106,8 @@ def test_slots_that_stay_decode_once_and_those_that_wander_do_not(bench, index, 
     options = ("--ranks", "1,2", "--workers", "2", "--group-num", 2, "--max-seconds", 0)
     code, out, err = bench("index.json", *options)
     assert code == 0
-    assert re.fullmatch(r"Time: about .+ for 9 epochs of 84 pictures\n", err)
-    assert "Where slots stay, every picture is decoded once, however many ranks and workers" in out
+    assert re.fullmatch(r"Time: about .+ for 9 epochs of 84 frames\n", err)
+    assert "If slots stay, every frame is decoded once, with any number of ranks and workers" in out
     record = recorded(tmp_path / "out", "cameras.json")
     runs = {(run["way"], run["ranks"]): run for run in record["runs"]}
     decoded = {at: run["decoded"] / run["delivered"] for at, run in runs.items()}

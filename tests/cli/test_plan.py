@@ -71,7 +71,7 @@ def test_each_strategy_has_a_row_and_one_is_marked(plan):
 def test_clips_have_the_same_table_and_the_same_json(plan):
     asked = ("--clip-len", 4, "--stride", 3)
     out = plan(*asked)
-    parts = ("For batches of 8 clips of 4 frames in 1 MiB", "=> ", "independent clips whose")
+    parts = ("Batches of 8 clips of 4 frames within 1.00 MiB", "=> ", "clips with an equally noisy")
     assert [part for part in parts if part not in out] == []
     assert "clips=RandomClips(num_frames=4, stride=3" in out.splitlines()[-1]
     facts, of_frames = plan(*asked, "--json"), plan("--json")
@@ -109,13 +109,13 @@ def test_measured_figures_stand_beside_predicted_ones(plan):
 
 def test_what_is_not_possible_or_cannot_be_read_is_said_in_the_plan(plan, clips):
     out = plan("--target-fps", 1e9)
-    assert "Out of reach; nearest: " in out
+    assert "Target not reached; nearest: " in out
     assert "nothing here reaches 1,000,000,000 frames/s" in out
     impossible = "not possible here: a batch of 8 in bursts of 30 needs 248 frames"
     assert impossible in plan("--burst", 30)
     damage.hls_text(clips / "list.mp4")
     out = plan()
-    assert "Warning: 1 video cannot be read and is left out" in out
+    assert "Warning: 1 video cannot be read and is skipped" in out
     assert f"{clips}/list.mp4" in out
 
 
@@ -130,7 +130,8 @@ def test_times_that_do_not_add_up_are_said(plan, monkeypatch):
         return replace(found, speed=replace(found.speed, seconds_per_seek=0.0))
 
     monkeypatch.setattr("headrace.planner.planner.measure_speed", without_seeks)
-    assert "Warning: the times it rests on do not add up" in plan().partition("Recommended")[2]
+    warning = "Warning: the costs of seeking and decoding could not be separated"
+    assert warning in plan().partition("Recommended")[2]
     assert not plan("--json")["decoding"]["is_told_apart"]
 
 

@@ -1,4 +1,4 @@
-"""Where the tests of measuring keep indexes."""
+"""Index store of the measuring tests."""
 
 import pytest
 

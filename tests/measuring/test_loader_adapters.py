@@ -1,4 +1,4 @@
-"""A turn counts what comes after the warm-up, and all that it cost, in whatever process."""
+"""A repetition counts batches after the warm-up, and costs of all processes."""
 
 import pytest
 
@@ -19,7 +19,7 @@ SIZE = (16, 16)
 
 
 class Metronome:
-    """Batches of 10 frames, each a second after the last; every frame costs 3 decodings."""
+    """Delivery of 10 frames per second in one batch; each frame costs 3 decodes."""
 
     held_bytes = 700
 
@@ -51,7 +51,7 @@ class Metronome:
         ({"at_a_time": 4}, 5, 10, 80),
     ],
 )
-def test_a_turn_is_whole_batches_after_the_warm_up(options, seconds, warm, frames):
+def test_a_repetition_has_full_batches_after_the_warm_up(options, seconds, warm, frames):
     clock = FakeClock()
     delivery = Metronome(clock, **options)
     turn = time_delivery("some", delivery, seconds, clock)
@@ -63,7 +63,7 @@ def test_a_turn_is_whole_batches_after_the_warm_up(options, seconds, warm, frame
     assert delivery.is_closed
 
 
-def test_warming_up_ends_after_six_times_the_measured_time_and_the_turn_says_so():
+def test_the_warm_up_ends_after_six_times_the_measured_time_and_is_reported():
     clock = FakeClock()
     turn = time_delivery("some", Metronome(clock, warm_up=1000), 2, clock)
     assert turn.warm_up_frames == 120
@@ -97,40 +97,40 @@ def test_a_loader_is_counted_by_its_own_statistics(clips, store):
     assert turn.bytes_read > 0
 
 
-def test_workers_of_a_data_loader_tell_what_they_decoded(clips, store):
+def test_decodes_of_dataloader_workers_are_counted(clips, store):
     videos = VideoSet.open(clips, index_store=store)
     turn = turn_of(through_data_loader(SeekPerFrame(videos, SIZE), videos))
     assert turn.opens == turn.seeks == turn.frames
     assert turn.decoded > turn.frames
-    assert turn.frames % 16 == 0  # both workers' share, also where an epoch ends
+    assert turn.frames % 16 == 0  # batches of both workers, also at the end of an epoch
     assert turn.held_bytes == 2 * 2 * 6144
     assert turn.cpu_seconds > 0
 
 
-def test_a_frame_dataset_is_counted_alike(clips, store):
+def test_decodes_of_a_frame_dataset_are_counted(clips, store):
     videos = VideoSet.open(clips, index_store=store)
     with FrameDataset(clips, size=SIZE, index_store=store) as dataset:
         turn = turn_of(through_data_loader(dataset, videos, workers=1))
     assert turn.bytes_read > 0
-    assert 0 < turn.decoded <= 4 * 6 * (turn.frames // 8)  # a GOP once a batch, at most
+    assert 0 < turn.decoded <= 4 * 6 * (turn.frames // 8)  # at most a GOP per batch
 
 
 @pytest.mark.parametrize("is_epoch", [False, True])
-def test_what_fails_in_a_worker_is_told_in_one_line(clips, store, is_epoch):
+def test_a_failed_worker_is_reported_in_one_line(clips, store, is_epoch):
     videos = VideoSet.open(clips, index_store=store)
     clips[1].unlink()
     frames = SeekPerFrame(videos, SIZE)
-    words = r"a DataLoader worker failed: cannot open .*1\.mp4"
-    with raised_by_a_worker(StageError, words) as said:
+    message = r"a DataLoader worker failed: cannot open .*1\.mp4"
+    with raised_by_a_worker(StageError, message) as caught:
         if is_epoch:
             adapters.time_epoch(frames, batch_size=16, workers=1, frames=1, clock=SYSTEM_CLOCK)
         else:
             turn_of(through_data_loader(frames, videos))
-    assert "\n" not in str(said.value)
+    assert "\n" not in str(caught.value)
 
 
 class EndingInterrupted:
-    """A loader, and its own epoch, on which somebody presses Ctrl-C while its workers end."""
+    """Loader and iterator that raises KeyboardInterrupt while its workers end."""
 
     persistent_workers = False
 
@@ -144,9 +144,9 @@ class EndingInterrupted:
         raise KeyboardInterrupt
 
 
-def test_ctrl_c_is_heard_while_workers_end():
-    """By themselves they end in a destructor, where it would be printed and forgotten."""
-    batches = adapters.failing_in_words(EndingInterrupted())
+def test_ctrl_c_is_raised_while_workers_end():
+    """In the destructor of the iterator, it would be printed and swallowed."""
+    batches = adapters.iterate_batches(EndingInterrupted())
     next(batches)
     with pytest.raises(KeyboardInterrupt):
         batches.close()

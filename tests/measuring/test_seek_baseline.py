@@ -1,4 +1,4 @@
-"""The baseline gives the right frames, at the full price."""
+"""The baseline returns correct frames at the full cost."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -36,7 +36,7 @@ def clip(tmp_path):
     return write_clip(tmp_path / "clip", SynthClip(num_frames=20, gop=10))
 
 
-def test_each_frame_costs_an_opening_a_seek_and_its_gop_up_to_it(clip, store):
+def test_each_frame_costs_an_open_a_seek_and_decoding_from_its_keyframe(clip, store):
     plain = SeekPerFrame(VideoSet.open([clip], index_store=store), SIZE)
     for number in (3, 3, 14):
         plain[number]
@@ -45,17 +45,17 @@ def test_each_frame_costs_an_opening_a_seek_and_its_gop_up_to_it(clip, store):
 
 
 @pytest.mark.parametrize("shift", [1, 10**6])
-def test_a_frame_that_a_seek_does_not_lead_to_is_named(clip, store, shift):
+def test_a_frame_that_a_seek_does_not_find_is_named(clip, store, shift):
     videos = VideoSet.open([clip], index_store=store)
     [index] = videos.indexes
     moved = replace(videos, indexes=(replace(index, pts=index.pts + shift),))
-    message = r"a plain seek to frame 7 of .*clip.*leave it out"
-    with pytest.raises(DecodeError, match=message) as said:
+    message = r"a plain seek does not find frame 7 of .*clip.*leave it out"
+    with pytest.raises(DecodeError, match=message) as caught:
         SeekPerFrame(moved, SIZE)[7]
-    assert said.value.missing == (7,)
+    assert caught.value.missing == (7,)
 
 
-def test_a_file_that_is_gone_is_named(clip, store):
+def test_a_missing_file_is_named(clip, store):
     plain = SeekPerFrame(VideoSet.open([clip], index_store=store), SIZE)
     clip.unlink()
     with pytest.raises(OpenError, match="clip"):

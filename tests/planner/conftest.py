@@ -1,4 +1,4 @@
-"""Clips to plan for, and where the tests of the planner keep their indexes."""
+"""Clips and index store of the planner tests."""
 
 import shutil
 
@@ -16,7 +16,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def copies(written, tmp_path):
-    """Return a function: number, options of a clip -> so many files of it, GOPs of 12."""
+    """Return a function: number of copies, clip options -> paths of equal clips with GOPs of 12."""
 
     def copy(number=2, **options):
         clip = written(SynthClip(**{"gop": 12, **options}))

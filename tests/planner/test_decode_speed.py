@@ -1,4 +1,4 @@
-"""What decoding costs is measured on the files themselves, good and bad."""
+"""Decode costs are measured on the files, good and bad."""
 
 import numpy as np
 import pytest
@@ -13,27 +13,25 @@ from headrace.testing import damage
 
 
 def test_every_constant_is_measured(opened, copies):
-    found = measure_speed(opened(*copies()), (32, 32), workers=2)
-    assert found.gops == 8
-    # The first frame twice, then two times all frames of a GOP, and what was on its way.
-    assert 8 * (1 + 1 + 12 + 12) <= found.frames < 8 * 4 * 12
-    speed = found.speed
+    measured = measure_speed(opened(*copies()), (32, 32), workers=2)
+    assert measured.gops == 8
+    # The first frame twice, all frames of a GOP twice, and frames in flight.
+    assert 8 * (1 + 1 + 12 + 12) <= measured.frames < 8 * 4 * 12
+    speed = measured.speed
     assert speed.workers == 2
     assert min(speed.seconds_per_seek, speed.seconds_per_decoded) >= 0
     assert speed.droppable_share == 0
 
 
-def test_frames_that_may_be_skipped_are_counted(opened, copies):
+def test_disposable_frames_are_counted(opened, copies):
     videos = opened(*copies(1, b_frames=2))
     share = videos.indexes[0].is_disposable.mean()
     assert share > 0.3
-    found = measure_speed(videos, (32, 32), workers=1)
-    assert found.speed.droppable_share == pytest.approx(share)
+    measured = measure_speed(videos, (32, 32), workers=1)
+    assert measured.speed.droppable_share == pytest.approx(share)
 
 
-def test_gops_that_cannot_be_decoded_are_left_out_and_where_none_can_it_is_said(
-    opened, copies, tmp_path
-):
+def test_damaged_gops_are_skipped_and_without_any_good_one_it_fails(opened, copies, tmp_path):
     [good] = copies(1)
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[0])
     assert measure_speed(opened(bad), (32, 32), workers=1).gops == 3
@@ -45,26 +43,26 @@ def test_gops_that_cannot_be_decoded_are_left_out_and_where_none_can_it_is_said(
 COUNTS = np.array([(1, 1, 1, 1), (0, 1, 1, 1), (0, 1, 30, 1), (0, 1, 30, 30)] * 5, np.float64)
 
 
-def test_times_are_shared_out_among_what_took_them_and_one_hold_up_does_not_weigh_on_all():
+def test_times_are_split_by_cause_and_one_outlier_hardly_changes_them():
     shares = [0.004, 0.003, 0.002, 0.001]
     seconds = COUNTS @ shares
     assert share_out(COUNTS, seconds) == pytest.approx(shares)
     seconds[2] += 5
     assert share_out(COUNTS, seconds)[2] == pytest.approx(0.002, rel=0.2)
-    counts = COUNTS * [0, 1, 1, 1]  # what never happened takes no time
+    counts = COUNTS * [0, 1, 1, 1]  # an event that never occurs costs no time
     assert share_out(counts, counts @ shares)[0] == 0
 
 
 @given(seconds=st.lists(st.floats(1e-4, 10), min_size=20, max_size=20))
-def test_nothing_takes_less_than_no_time(seconds):
+def test_costs_are_never_negative(seconds):
     shares = share_out(COUNTS, np.array(seconds))
     assert min(shares) >= 0
     assert max(shares) > 0
 
 
 @pytest.mark.parametrize(("max_open", "seconds"), [(128, 1), (2, 1), (1, 1 + 9 / 2)])
-def test_what_cannot_stay_open_is_opened_again_to_enter_a_gop(opened, copies, max_open, seconds):
-    """Of two videos, one that may stay open is half of them."""
+def test_reopening_counts_as_part_of_a_seek(opened, copies, max_open, seconds):
+    """With one of two files open, half of the seeks open a file."""
     videos, clock = opened(*copies(num_frames=12)), OpeningTakesTenSeconds()
-    found = measure_speed(videos, (32, 32), workers=2, max_open=max_open, clock=clock)
-    assert found.speed.seconds_per_seek == pytest.approx(seconds)
+    measured = measure_speed(videos, (32, 32), workers=2, max_open=max_open, clock=clock)
+    assert measured.speed.seconds_per_seek == pytest.approx(seconds)

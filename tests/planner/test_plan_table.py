@@ -1,4 +1,4 @@
-"""The table of a plan: what was measured stands beside what was predicted, and words below it."""
+"""Table of a plan, expected figures beside measured ones, and the text below it."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ TRIAL = PlanProbe(
 
 
 @pytest.fixture(scope="module")
-def made(written, tmp_path_factory):
+def plan_of_clip(written, tmp_path_factory):
     folder = tmp_path_factory.mktemp("plan")
     config = PlanConfig(batch_size=8, size=(32, 32), memory_budget="1MiB")
     with pytest.MonkeyPatch.context() as brief:
@@ -29,42 +29,52 @@ def made(written, tmp_path_factory):
         return plan(clips, config, workers=1, store=IndexStore(folder / "index"))
 
 
-def cells(made, name):
-    """Return the cells of one strategy by their heads, on one line."""
-    row = next(row for row in made.strategies if row.name == name)
-    return {" ".join(column.header.split()): column.cell(row) for column in columns_of(made)}
+def cells(plan_of_clip, name):
+    """Return the cells of one strategy by header, each header on one line."""
+    row = next(row for row in plan_of_clip.strategies if row.name == name)
+    return {
+        " ".join(column.header.split()): column.cell(row) for column in columns_of(plan_of_clip)
+    }
 
 
-def test_measured_speed_memory_and_noise_are_in_the_row(made):
-    tried = replace(made, trials={"naive": TRIAL})
+def test_measured_speed_memory_and_noise_are_in_the_row(plan_of_clip):
+    tried = replace(plan_of_clip, trials={"naive": TRIAL})
     assert cells(tried, "naive").items() >= {
         ("frames/s measured", "123*"),
         ("decoded measured", "4.50*"),
-        ("max measured", "7"),
+        ("max measured", "7.00"),
         ("batch measured", "4"),
         ("long-run measured", "-"),
     }
     others = cells(tried, "look-ahead")
     assert {cell for head, cell in others.items() if head.endswith("measured")} == {"-"}
-    assert not [head for head in cells(made, "naive") if "measured" in head]
+    assert not [head for head in cells(plan_of_clip, "naive") if "measured" in head]
 
 
-def test_a_way_that_is_not_possible_has_a_name_only(made):
-    rows = [replace(row, why_not="too large") for row in made.strategies]
-    found = cells(replace(made, strategies=tuple(rows)), "naive")
-    assert set(found.values()) - {"-"} == {found["strategy"]}
+def test_memory_below_a_mebibyte_is_not_rounded_to_0(plan_of_clip):
+    [row, *_] = plan_of_clip.strategies
+    assert row.memory_bytes < 2**19
+    assert cells(plan_of_clip, "naive")["memory MiB"] == f"{row.memory_bytes / 2**20:.3f}"
+    small = replace(plan_of_clip, config=replace(plan_of_clip.config, memory_budget="256KiB"))
+    assert "within 0.250 MiB" in render_plan(small, ["a.mp4"])
 
 
-def test_other_programs_that_took_the_processor_are_told_below_the_advice(made):
-    said = "Other programs kept up to 1.50 of 2 usable cores busy meanwhile"
-    for others, is_told in ((1.5, True), (0.1, False)):
-        decoding = replace(made.decoding, others=others)
-        text = render_plan(replace(made, decoding=decoding, cores=2), ["a.mp4"])
-        assert (said in text) is is_told
+def test_an_infeasible_strategy_has_a_name_only(plan_of_clip):
+    rows = [replace(row, why_not="too large") for row in plan_of_clip.strategies]
+    row = cells(replace(plan_of_clip, strategies=tuple(rows)), "naive")
+    assert set(row.values()) - {"-"} == {row["strategy"]}
+
+
+def test_cpu_time_of_other_programs_is_reported_below_the_advice(plan_of_clip):
+    sentence = "Other programs kept up to 1.50 of 2 usable cores busy"
+    for others, is_reported in ((1.5, True), (0.1, False)):
+        decoding = replace(plan_of_clip.decoding, others=others)
+        text = render_plan(replace(plan_of_clip, decoding=decoding, cores=2), ["a.mp4"])
+        assert (sentence in text) is is_reported
 
 
 @pytest.mark.parametrize(
-    ("videos", "said"),
+    ("videos", "command"),
     [
         (
             ["my videos", "-a.mp4"],
@@ -73,12 +83,12 @@ def test_other_programs_that_took_the_processor_are_told_below_the_advice(made):
         (["a.mp4"] * 21, "headrace proxy VIDEOS -o proxies --size 32x32 --gop 8"),
     ],
 )
-def test_proxies_that_pay_are_offered_with_the_command_for_these_videos(made, videos, said):
-    pays = replace(made, reencode=replace(made.reencode, why_not="", epochs=0.5))
+def test_proxies_that_pay_off_are_offered_with_their_command(plan_of_clip, videos, command):
+    pays = replace(plan_of_clip, reencode=replace(plan_of_clip.reencode, why_not="", epochs=0.5))
     text = render_plan(pays, videos)
-    assert f"\n  {said}\n" in text
-    assert ("where VIDEOS are the 21 paths that were given here" in text) is (len(videos) == 21)
-    offer = text.partition("would pay")[2].partition("Recommended")[0]
+    assert f"\n  {command}\n" in text
+    assert ("VIDEOS stands for the 21 given paths" in text) is (len(videos) == 21)
+    offer = text.partition("would pay off")[2].partition("Recommended")[0]
     assert max(map(len, offer.splitlines())) <= 80
     assert " on disk and " in offer
-    assert "earned back after 0.5 epochs" in " ".join(offer.split())
+    assert "they pay off after 0.5 epochs" in " ".join(offer.split())

@@ -70,26 +70,26 @@ class AffinityRecord(VariantRecord):
     can_bind: bool
     """Whether the system can bind a process to cores."""
     settings: tuple[CoreBinding, ...]
-    """Default of a run first."""
+    """The default of a run first."""
 
 
 def core_bindings(cores: frozenset[int], *, can_bind: bool) -> tuple[CoreBinding, ...]:
     """Return the settings: all or half of the cores; default threads, half as many, or one."""
     half = sorted(cores)[: len(cores) // 2]
-    every = partial(CoreBinding, cores=None, num_cores=len(cores))
-    tried = [every(way="all cores", threads=None)]
+    on_all = partial(CoreBinding, cores=None, num_cores=len(cores))
+    bindings = [on_all(way="all cores", threads=None)]
     if len(cores) > 2:
         threads = len(cores) // 2
-        tried.append(every(way=f"all cores, {threads} threads", threads=threads))
+        bindings.append(on_all(way=f"all cores, {threads} threads", threads=threads))
     if len(cores) > 1:
-        tried.append(every(way="all cores, 1 thread", threads=1))
+        bindings.append(on_all(way="all cores, 1 thread", threads=1))
     if half and can_bind:
-        bound = partial(CoreBinding, cores=cores_text(half), num_cores=len(half))
-        name = "1 core" if len(half) == 1 else f"{len(half)} cores"
-        tried.append(bound(way=name, threads=None))
+        on_half = partial(CoreBinding, cores=cores_text(half), num_cores=len(half))
+        name = counted(len(half), "core")
+        bindings.append(on_half(way=name, threads=None))
         if len(half) > 1:
-            tried.append(bound(way=f"{name}, 1 thread", threads=1))
-    return tuple(tried)
+            bindings.append(on_half(way=f"{name}, 1 thread", threads=1))
+    return tuple(bindings)
 
 
 def variant_of(kind: str, binding: CoreBinding) -> str:
@@ -103,20 +103,20 @@ def prepared(
 ) -> Iterator[VariantSet[AffinityRecord]]:
     """Yield the model alone and the whole run as variants, each with every setting.
 
-    Cores and threads are restored after each repetition, also on errors. `bindings` are by default
-    those of this process's cores.
+    Cores and threads are restored after each repetition, also on errors. By default, `bindings` are
+    the settings for the cores of this process.
 
     Raises:
         ConfigError, BackendError, MediaError: model, device or video is not available.
     """
-    from headrace.bench.model_variants import ModelRuns, hold_frames
+    from headrace.bench.model_variants import ModelRuns, cache_frames
     from headrace.models.precision_support import check_available
     from headrace.runs.model_setup import compute_resources
     from headrace.runs.run_options import ExecutionOptions
 
     compute = config.compute_options(config.batch_size)
     check_available(compute.compute())
-    cached = hold_frames(config.videos[0], config.batch_size, context.store)
+    cached = cache_frames(config.videos[0], config.batch_size, context.store)
     runs = ModelRuns(compute=compute, cached=cached, seconds=config.seconds, clock=context.clock)
     model = runs.load()
     batches = runs.batches(model.input)
@@ -130,7 +130,7 @@ def prepared(
         execution = ExecutionOptions(core_bind=binding.cores)
         with compute_resources(replace(compute, threads=binding.threads, execution=execution)):
             if kind == MODEL:
-                model.run(batches[0])  # starts its threads
+                model.run(batches[0])  # start its threads, untimed
             yield
 
     alone = runs.passes(batches, model.run)
@@ -177,9 +177,9 @@ class AffinityRow(VariantRow[CoreBinding]):
 
     @property
     def others(self) -> float | None:
-        """Cores kept busy by other programs meanwhile; None if unknown."""
-        known = map(cores_of_others, self.series)
-        return max((known_cores for known_cores in known if known_cores is not None), default=None)
+        """Max cores kept busy by other programs; None: unknown."""
+        known = (cores for cores in map(cores_of_others, self.series) if cores is not None)
+        return max(known, default=None)
 
 
 Rows = tuple[AffinityRow, ...]
@@ -190,8 +190,8 @@ def rows_of(record: AffinityRecord) -> Rows:
     repetitions = grouped(record.turns, lambda repetition: repetition.way)
 
     def row(kind: str, binding: CoreBinding) -> dict[str, Any]:
-        taken = repetitions[variant_of(kind, binding)]
-        return {"variant": binding.way, "repetitions": taken, "facts": binding}
+        timed = repetitions[variant_of(kind, binding)]
+        return {"variant": binding.way, "repetitions": timed, "facts": binding}
 
     return tuple(
         AffinityRow(**row(WHOLE, binding), alone=VariantRow(**row(MODEL, binding)))
@@ -204,51 +204,55 @@ def _answer(record: AffinityRecord, rows: Rows) -> tuple[Finding, ...]:
     evidence = (*_alone(record, rows), *ranking.noise.sentences("Repetitions of one setting"))
     first, best = ranking.rate(ranking.first), ranking.best.variant
     if len(rows) == 1:
-        headline = f"One core, so there is nothing to choose: {first}"
+        headline = f"Only one core, so there is no other setting: {first}"
         return (Finding(headline=headline, evidence=evidence),)
     changes = {row.variant: _change(row.facts) for row in rows[1:]}
     return (
         Finding(
             headline=ranking.headline(
-                doubtful=f"what is the fastest; by the median {best}",
-                won=f"A run goes fastest with {best}: {ranking.rate(ranking.best)}",
-                even=f"No cores or threads are faster than those a run takes by itself: {first}",
+                doubtful=f"which setting is fastest; by the medians, {best}",
+                won=f"A run is fastest with {best}: {ranking.rate(ranking.best)}",
+                even=f"No setting of cores and threads is faster than the default: {first}",
             ),
             evidence=evidence,
-            change=ranking.change(do=changes[best].words if best in changes else "", of="without"),
+            change=ranking.change(
+                do=changes[best].words if best in changes else "", of="by default"
+            ),
             advice=ranking.advice(changes),
         ),
     )
 
 
 def _alone(record: AffinityRecord, rows: Rows) -> Iterator[str]:
-    """Yield sentences: the rate of the model alone, and variants that could not be tried."""
+    """Yield sentences on the model alone, and on settings that could not be tried."""
     alone = Ranking.of(record, tuple(row.alone for row in rows), "frames")
     if alone.noise.is_unsteady:
-        yield "The model alone is too unsteady to say what is the fastest for it."
+        yield "Of the model alone, the repetitions vary too much to say which setting is fastest."
     elif alone.is_won:
         yield (
             f"The model alone is fastest with {alone.best.variant}: {alone.rate(alone.best)}, "
-            f"{decimal(alone.times(alone.best))} times as fast as with {rows[0].variant}; in a run "
-            "decoding and preprocessing want cores as well."
+            f"{decimal(alone.times(alone.best))} times the rate with {rows[0].variant}. In a run, "
+            "decoding and preprocessing need cores too."
         )
     elif not alone.noise.doubt:
-        yield f"The model alone is not faster either: {alone.rate(alone.first)} as it is."
+        yield f"No setting makes the model alone faster: {alone.rate(alone.first)} by default."
     if not record.can_bind:
-        yield "This system cannot bind a process to cores (Linux can): threads alone were tried."
+        yield "This system cannot bind a process to cores (Linux can): only threads were varied."
 
 
 def _change(binding: CoreBinding) -> Change:
     """Return the options of `headrace run` for a setting."""
-    named = {"core_bind": binding.cores, "threads": binding.threads}
-    options: dict[str, Scalar] = {name: value for name, value in named.items() if value is not None}
-    words = (f"--{name.replace('_', '-')} {value}" for name, value in options.items())
-    return Change(words=f"{' '.join(words)} of headrace run", options=options)
+    values = {"core_bind": binding.cores, "threads": binding.threads}
+    options: dict[str, Scalar] = {
+        name: value for name, value in values.items() if value is not None
+    }
+    flags = (f"--{name.replace('_', '-')} {value}" for name, value in options.items())
+    return Change(words=f"headrace run {' '.join(flags)}", options=options)
 
 
 AFFINITY: Final[Benchmark[AffinityConfig, AffinityRecord, AffinityRow]] = Benchmark(
     name="affinity",
-    summary="Time a model and a whole run with all and half of the cores, many threads and one.",
+    summary="Time a model and a whole run by number of cores and threads.",
     config=AffinityConfig,
     record=AffinityRecord,
     measure=partial(measure_variants, prepared),
@@ -265,10 +269,10 @@ AFFINITY: Final[Benchmark[AffinityConfig, AffinityRecord, AffinityRow]] = Benchm
         Column("run/s", lambda row: decimal(row.rate.median)),
         *rate_columns("frames/s")[1:],
     ),
-    reading="Frames per second, medians over the repetitions: of the model alone, on batches that "
-    "lie in memory, and of a whole run (decode, preprocess and model in their stages; nothing is "
-    "written), of which the slowest and fastest repetition. Threads are those of one operation "
-    "of PyTorch: by default as many as there are cores.",
+    reading="Frames per second, medians over the repetitions. model/s: the model alone, on batches "
+    "in memory. run/s: a whole run (decode, preprocess and model; nothing is written), with its "
+    "slowest and fastest repetition. Threads are PyTorch's intra-op threads: by default, one per "
+    "core.",
     answer=_answer,
     charts=lambda record, rows: (
         bars(

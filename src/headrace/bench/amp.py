@@ -46,7 +46,7 @@ class PrecisionAccuracy(Record):
     most_changed: NonNegativeFloat
     """Largest difference of the confidence in float32's top class."""
     is_native: bool | None
-    """Whether the processor has instructions for it; None: unknown, or on a GPU."""
+    """Whether the CPU has instructions for it; None: unknown, or on a GPU."""
 
 
 class AmpRecord(VariantRecord):
@@ -110,61 +110,57 @@ def _accuracy(
     full_scores, other_scores = (
         torch.cat(list(batches)).softmax(dim=1) for batches in (full, other)
     )
-    named = full_scores.argmax(dim=1, keepdim=True)
-    changed = (
-        (full_scores.gather(1, named) - other_scores.gather(1, named)).abs().nan_to_num(nan=1.0)
-    )
+    top = full_scores.argmax(dim=1, keepdim=True)
+    difference = (full_scores.gather(1, top) - other_scores.gather(1, top)).abs()
     return PrecisionAccuracy(
         way=name,
-        same_class=float((named == other_scores.argmax(dim=1, keepdim=True)).float().mean()),
-        most_changed=float(changed.max()),
+        same_class=float((top == other_scores.argmax(dim=1, keepdim=True)).float().mean()),
+        most_changed=float(difference.nan_to_num(nan=1.0).max()),
         is_native=native,
     )
 
 
 def _changes(record: AmpRecord) -> dict[str, Change]:
     autocast = "bfloat16" if record.device == "cpu" else "float16"  # by --use-amp on this device
-    words = "autocast in {}; headrace run takes {} with --use-amp"
-    named = {
+    words = "autocast in {}; headrace run --use-amp uses {}"
+    changes = {
         accuracy.way: Change(words=words.format(accuracy.way, autocast))
         for accuracy in record.precisions
     }
-    return named | {autocast: Change(words="--use-amp of headrace run", options={"amp": True})}
+    return changes | {autocast: Change(words="headrace run --use-amp", options={"amp": True})}
 
 
 def _evidence(record: AmpRecord, rows: Rows[PrecisionAccuracy], ranking: Ranking) -> Iterator[str]:
-    for precise in (row.facts for row in rows[1:]):
-        sentence = (
-            f"In {precise.way} {percent(precise.same_class)} of {counted(record.frames, 'frame')} "
-            "have the same likeliest class as in float32; confidence in it changes by up to "
-            f"{precise.most_changed:.1g}."
-        )
-        if record.is_random:
-            sentence += (
-                " With random weights, whose classes are nearly equally likely, this means "
-                "little: --weights DEFAULT uses trained ones."
-            )
-        yield sentence
-    for precise in (row.facts for row in rows if row.facts.is_native is False):
+    for accuracy in (row.facts for row in rows[1:]):
         yield (
-            f"This processor has no instructions for {precise.way}: PyTorch emulates it, which is "
-            "slower where they would be faster."
+            f"In {accuracy.way}, {percent(accuracy.same_class)} of "
+            f"{counted(record.frames, 'frame')} have the same top class as in float32; its "
+            f"confidence changes by at most {accuracy.most_changed:.1g}."
+        )
+    if record.is_random:
+        yield (
+            "With random weights, all classes are nearly equally likely, so equal classes mean "
+            "little: --weights DEFAULT uses trained weights."
+        )
+    for accuracy in (row.facts for row in rows if row.facts.is_native is False):
+        yield (
+            f"This CPU has no instructions for {accuracy.way}: PyTorch emulates them, which makes "
+            "the model slower, not faster."
         )
     yield OF_MODEL_ALONE
 
 
 AMP: Final = VariantBenchmark(
     name="amp",
-    summary="Time a model in float32 and in fewer bits; report the changes in its results.",
+    summary="Time a model in float32 and lower precisions; report how its results change.",
     config=AmpConfig,
     record=AmpRecord,
     prepare=_prepare,
     title=lambda record: f"Frames per second by precision: {record.model} on {record.device}",
     reading=lambda record, rows: (
-        "Of the model alone, on batches that lie in memory; medians over the repetitions. Same "
-        "class is the share of frames whose likeliest class is that of float32, most changed the "
-        "largest difference of the confidence in it (0 to 1); native says whether the processor "
-        "has instructions for the precision."
+        "The model alone, on batches in memory; medians over the repetitions. Same class: share of "
+        "frames with the same top class as in float32. Most changed: largest difference of its "
+        "confidence (0 to 1). Native: whether the CPU has instructions for the precision."
     ),
     head="precision",
     facts=lambda record: {accuracy.way: accuracy for accuracy in record.precisions},
@@ -177,7 +173,7 @@ AMP: Final = VariantBenchmark(
     evidence=_evidence,
     rates=(
         "Frames per second of the model",
-        "The same batches in each precision, by autocast below float32.",
+        "The same batches in each precision; autocast in all but float32.",
     ),
     terms=SuiteSpec(concerns="model", seconds=30),
 ).benchmark()

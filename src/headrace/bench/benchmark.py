@@ -1,4 +1,4 @@
-"""Benchmark value: question, measurement, record and page."""
+"""Definition of a benchmark: measurement, record and page."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -58,14 +58,14 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """Surroundings of a measurement: progress, index store, clock, output folder."""
+    """Environment of a measurement: progress, index store, clock, output folder."""
 
     command: Sequence[str] = ()
     """Command line, if any."""
     on_progress: OnProgress = unseen
     """Called before each repetition."""
     on_word: OnWord = unheard
-    """Called once before the first repetition, with the estimated total time."""
+    """Called with the estimated total time, before the first repetition."""
     store: IndexStore | None = None
     """Index store; None: the user's cache folder."""
     clock: Clock = SYSTEM_CLOCK
@@ -146,10 +146,10 @@ class Benchmark(BenchmarkDefinition[Config, Recorded], Generic[Config, Recorded,
     """Raises ConfigError, MediaError and StageError."""
     rows: Callable[[Recorded], tuple[Row, ...]]
     columns: tuple[Column[Row], ...] | Callable[[Recorded], tuple[Column[Row], ...]]
-    """Columns of the table; the first one names the row. A function where they depend on the
+    """Columns of the table; the first one names the row. A function if they depend on the
     record."""
     reading: str | Callable[[Recorded, tuple[Row, ...]], str]
-    """Explanation of the columns, one or two sentences. A function where it depends on the
+    """Explanation of the columns, one or two sentences. A function if it depends on the
     record."""
     answer: Callable[[Recorded, tuple[Row, ...]], tuple[Finding, ...]]
     """Findings, the answer first."""
@@ -192,7 +192,7 @@ Registered = Benchmark[Any, Any, Any]
 
 
 def deferred(path: str) -> Callable[..., Any]:
-    """Return a function of `headrace.bench`, imported when it is called: it imports PyTorch.
+    """Return a function of `headrace.bench` whose module is imported on the call, with PyTorch.
 
     >>> measure = deferred("sampling_variants:measure_sampling")
     """
@@ -208,7 +208,7 @@ def options_of(config: Configuration) -> dict[str, object]:
 
 
 def make_folder(folder: Path) -> None:
-    """Create the output folder. Called before measuring, which takes minutes.
+    """Create the output folder; call it before measuring, which takes minutes.
 
     Raises:
         ConfigError: the folder cannot be created.
@@ -232,7 +232,7 @@ def write_benchmark(
         "Chart": ("html", render_benchmark(page)),
     }
     paths = {}
-    for held, (suffix, text) in texts.items():
-        paths[held] = folder / f"{benchmark.name}.{suffix}"
-        write_whole(paths[held], text)
+    for content, (suffix, text) in texts.items():
+        paths[content] = folder / f"{benchmark.name}.{suffix}"
+        write_whole(paths[content], text)
     return paths

@@ -1,4 +1,4 @@
-"""Epochs of `bench cameras`: how long they will take, how much is read, and their times."""
+"""Epochs of `bench cameras`: calibration, cut of the clips, timing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from itertools import product
 from typing import Final
 
 from headrace.bench.benchmark import Context
-from headrace.bench.camera_rank import CameraSubset, RankTask, check_equal, rehearse, run_rank
+from headrace.bench.camera_rank import CameraSubset, RankTask, calibrate, check_equal, run_rank
 from headrace.bench.cameras import CameraRun, CamerasConfig, CamerasRecord, CameraVariant
 from headrace.decode.index_store import IndexStore
 from headrace.loaders.cameras.camera_alignment import Alignment
@@ -22,14 +22,14 @@ from headrace.video.camera_layout import CameraLayout, camera_names
 CameraSetup = tuple[CameraVariant, int, int]
 """Variant, number of ranks, workers per rank."""
 _TIMEOUT_SECONDS: Final = 1800.0
-_REHEARSED: Final = 12
+_CALIBRATED: Final = 12
 """Moments of the calibration."""
 _FEWEST: Final = 2
 """Minimum moments per slot."""
 _MINUTES_FROM: Final = 120
-"""Seconds; shorter estimates are shown in whole seconds."""
+"""Seconds; shorter estimates are reported in whole seconds."""
 _PASSED_ON: Final = 1.5
-"""Time of decoding, collating and transfer in a DataLoader ÷ time of decoding:
+"""Time of decoding, collating and transfer in a DataLoader ÷ time of decoding; see
 benchmarks/bench_cameras.py."""
 _IN_WORKERS: Final[tuple[CameraVariant, ...]] = ("dataset", "wandering")
 """Variants that start DataLoader workers."""
@@ -93,12 +93,12 @@ def _subset(
     context: Context,
 ) -> CameraSubset:
     """Calibrate; return the subset for each setup; report the estimated time."""
-    context.on_progress("rehearsing", 0, 0)
-    [decoding] = _tasks(config, whole.cut(cameras, _REHEARSED, 1), ("decode", 1, 1))
-    rehearsal = partial(rehearse, workers=worker_numbers(setups), clock=SYSTEM_CLOCK)
+    context.on_progress("calibrating", 0, 0)
+    [decoding] = _tasks(config, whole.cut(cameras, _CALIBRATED, 1), ("decode", 1, 1))
+    calibration = partial(calibrate, workers=worker_numbers(setups), clock=SYSTEM_CLOCK)
     watch = Stopwatch(context.clock)
     [(picture_seconds, worker_seconds)], seconds_taken = run_ranks(
-        rehearsal, [decoding], timeout_seconds=_TIMEOUT_SECONDS, clock=context.clock
+        calibration, [decoding], timeout_seconds=_TIMEOUT_SECONDS, clock=context.clock
     )
     indexes = [index for clip in cameras.clips for index in clip.indexes]
     estimate = CameraEstimate(
@@ -109,7 +109,7 @@ def _subset(
         gop=sum(map(len, indexes)) / sum(len(index.gop_lengths) for index in indexes),
     )
     subset, pictures = whole, _pictures(cameras)
-    amount = counted(pictures, "picture")
+    amount = counted(pictures, "frame")
     if config.max_seconds:
         slots = config.group_num * max(ranks * workers for _, ranks, workers in setups)
         fitting = estimate.pictures(setups, config.max_seconds) // len(cameras.cameras)
@@ -119,8 +119,8 @@ def _subset(
             pictures = _pictures(subset.open())
             amount = f"{pictures:,} of {amount} (--max-seconds 0 reads all)"
     whole_seconds = round(estimate.seconds(setups, pictures))
-    took = f"{whole_seconds} s" if whole_seconds < _MINUTES_FROM else seconds(whole_seconds)
-    context.on_word(f"Time: about {took} for {counted(len(setups), 'epoch')} of {amount}")
+    duration = f"{whole_seconds} s" if whole_seconds < _MINUTES_FROM else seconds(whole_seconds)
+    context.on_word(f"Time: about {duration} for {counted(len(setups), 'epoch')} of {amount}")
     return subset
 
 
@@ -184,7 +184,7 @@ class CameraEstimate:
     cores: int
     """Cores shared by ranks and workers."""
     gop: float
-    """Mean pictures of a GOP: the max decoded per picture of `wandering`."""
+    """Mean frames of a GOP: the max decoded per delivered frame of `wandering`."""
 
     def seconds(self, setups: Sequence[CameraSetup], pictures: int) -> float:
         """Return the seconds of all setups with `pictures` each."""
@@ -203,8 +203,8 @@ class CameraEstimate:
             processes, decoded = ranks * workers, 1.0
             starting += self.start_seconds * self._slowdown(ranks)
             if variant in _IN_WORKERS:
-                of_one = self.worker_seconds[workers]
-                starting += of_one * self._slowdown(processes) / self._slowdown(workers)
+                of_rank = self.worker_seconds[workers]
+                starting += of_rank * self._slowdown(processes) / self._slowdown(workers)
                 decoded = _PASSED_ON
             if variant == "wandering":
                 decoded *= max(1.0, min(processes, self.gop))

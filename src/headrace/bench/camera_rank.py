@@ -21,7 +21,7 @@ from headrace.loaders.cameras.camera_dataset import CameraStreamDataset
 from headrace.loaders.cameras.camera_loader import CameraLoader
 from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
 from headrace.loaders.cameras.stream_sampler import CameraStreamSampler
-from headrace.measuring.loader_adapters import CountedBatch, collate_counted, failing_in_words
+from headrace.measuring.loader_adapters import CountedBatch, collate_counted, iterate_batches
 from headrace.profiling.resource_usage import cpu_seconds
 from headrace.runtime.clock import Clock
 from headrace.runtime.imap import imap
@@ -68,10 +68,10 @@ class CameraSubset:
         lengths = np.cumsum([len(clip) for clip in cameras.clips])
         enough = int(np.searchsorted(lengths, moments)) + 1
         clips = cameras.clips[: max(slots, enough)]
-        of_each = -(-moments // len(clips))
+        per_clip = -(-moments // len(clips))
         listed: dict[str, NDArray[np.int64]] = {}
         for clip in clips:
-            first = clip.moments[:of_each]
+            first = clip.moments[:per_clip]
             # Clips of several folders may share a name, and the selection is by name.
             listed[clip.clip.name] = min(listed.get(clip.clip.name, first), first, key=len)
         clips_read = self.layout.clips[: clips[-1].number + 1]
@@ -105,8 +105,8 @@ def check_equal(part: CameraSubset, clip: AlignedClip) -> int:
         frame_indices = clip.frames[:count, camera].tolist()
         plain = list(islice(pyav_frames(index, part.size), max(frame_indices) + 1))
         for offset, frame_index in enumerate(frame_indices):
-            for staying in (batches[offset][camera], items[offset][camera]):
-                if not np.array_equal(np.moveaxis(staying, 0, -1), plain[frame_index]):
+            for pixels in (batches[offset][camera], items[offset][camera]):
+                if not np.array_equal(np.moveaxis(pixels, 0, -1), plain[frame_index]):
                     raise unequal_frame(index, frame_index, "a bare PyAV loop")
                 compared += 1
     return compared
@@ -127,23 +127,23 @@ class RankTask:
 
 
 def run_rank(task: RankTask, ready: Callable[[], None]) -> tuple[int, int, float]:
-    """Read this rank's part of one epoch; starts when all ranks are ready.
+    """Read this rank's part of one epoch, starting when all ranks are ready.
 
-    Returns the pictures delivered, the pictures decoded, and the processor time in seconds.
+    Returns the frames delivered, the frames decoded, and the CPU time in seconds.
     """
-    begun = 0.0
+    start_seconds = 0.0
 
     def begin() -> None:
-        nonlocal begun
+        nonlocal start_seconds
         ready()
-        begun = cpu_seconds()
+        start_seconds = cpu_seconds()
 
     run = {"decode": _decode, "loader": _load, "dataset": _stock, "wandering": _stock}[task.variant]
-    return *run(task, begin), cpu_seconds() - begun
+    return *run(task, begin), cpu_seconds() - start_seconds
 
 
-def opened_dataset(task: RankTask) -> CameraStreamDataset:
-    """Return the dataset of a stock DataLoader; decodes nothing yet."""
+def open_dataset(task: RankTask) -> CameraStreamDataset:
+    """Return the dataset of a stock DataLoader, without decoding."""
     return CameraStreamDataset(**task.part.source, size=task.part.size, num_of_set=task.group_num)
 
 
@@ -162,7 +162,7 @@ def stock_epoch(
         collate_fn=partial(collate_counted, dataset),
         worker_init_fn=_without_warnings,
     )
-    return failing_in_words(loader)
+    return iterate_batches(loader)
 
 
 def _decode(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
@@ -205,7 +205,7 @@ def _load(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
 
 
 def _stock(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
-    with opened_dataset(task) as dataset:
+    with open_dataset(task) as dataset:
         batches: Any = (
             list(_wandering_batches(dataset.cameras, task))
             if task.variant == "wandering"
@@ -234,7 +234,7 @@ def _wandering_batches(cameras: CameraSet, task: RankTask) -> Iterator[list[Slot
     ]
     length = len(moments) // task.group_num
     for step in range(task.rank, length, task.ranks):
-        shown = [moments[slot * length + step] for slot in range(task.group_num)]
+        batch = [moments[slot * length + step] for slot in range(task.group_num)]
         yield [
             SlotCell(
                 slot=slot,
@@ -242,7 +242,7 @@ def _wandering_batches(cameras: CameraSet, task: RankTask) -> Iterator[list[Slot
                 row=int(cameras.clip_start[clip]) + row,
                 is_first=row == 0,
             )
-            for slot, (clip, row) in enumerate(shown)
+            for slot, (clip, row) in enumerate(batch)
         ]
 
 
@@ -252,31 +252,31 @@ def _without_warnings(worker: int) -> None:
 
 
 _EMPTY = SlotCell(slot=0, clip=-1, row=-1, is_first=False)
-"""Empty slot: nothing is decoded for it."""
+"""Empty slot, for which nothing is decoded."""
 
 
-def rehearse(
+def calibrate(
     task: RankTask, ready: Callable[[], None], *, workers: Sequence[int], clock: Clock
 ) -> tuple[float, dict[int, float]]:
-    """Decode the pictures of a task, then start and end idle DataLoader workers.
+    """Decode the frames of a task, then start and end idle DataLoader workers.
 
-    Returns the seconds of one picture, and by number of workers the seconds to start them, receive
-    a batch from each, and end them.
+    Returns the seconds per frame; and number of workers → seconds to start them, receive a batch
+    from each, and end them.
     """
-    begun_ns = 0
+    start_ns = 0
 
     def begin() -> None:
-        nonlocal begun_ns
+        nonlocal start_ns
         ready()
-        begun_ns = clock.now_ns()
+        start_ns = clock.now_ns()
 
     delivered, _, _ = run_rank(task, begin)
-    picture_seconds = (clock.now_ns() - begun_ns) / 1e9 / delivered
+    picture_seconds = (clock.now_ns() - start_ns) / 1e9 / delivered
     worker_seconds = dict[int, float]()
     for count in workers:
-        with opened_dataset(task) as dataset:
-            begun_ns = clock.now_ns()
+        with open_dataset(task) as dataset:
+            start_ns = clock.now_ns()
             for _ in stock_epoch(dataset, [[_EMPTY]] * count, count):
                 pass
-            worker_seconds[count] = (clock.now_ns() - begun_ns) / 1e9
+            worker_seconds[count] = (clock.now_ns() - start_ns) / 1e9
     return picture_seconds, worker_seconds

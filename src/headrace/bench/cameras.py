@@ -1,4 +1,4 @@
-"""Camera loading benchmark: decodes per picture and rate, by ranks, workers and dealing."""
+"""Camera loading benchmark: decodes per frame and rate, by ranks, workers and dealing."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,39 +31,44 @@ class CamerasConfig:
     """Options of `bench cameras`."""
 
     index_file: Annotated[
-        Path, Option("{video_dir: {clip: frames}}.", flags=("--index-file", "--index_file"))
+        Path,
+        Option("JSON file: {video_dir: {clip: frames}}.", flags=("--index-file", "--index_file")),
     ]
     cameras: Annotated[str | None, Option(CAMERA_NAMES)] = None
-    sync: Annotated[
-        Sync, Option("Which frames of cameras belong together; by time, rates may differ.")
-    ] = "index"
+    sync: Annotated[Sync, Option("Alignment of cameras: by index, or by time if rates differ.")] = (
+        "index"
+    )
     tolerance_ms: Annotated[
-        float, Option("How far from the reference's a frame may be, by time.", least=0)
+        float, Option("Max milliseconds between a frame and the reference's, by time.", least=0)
     ] = 50.0
     reference: Annotated[
         str | None,
-        Option("The camera whose frames are the moments, or longest; the first if not given."),
+        Option("Camera whose frames are the moments, or longest; default: the first."),
     ] = None
     rate: Annotated[
         str | None,
         Option(
-            "Pictures a second; each camera is then a folder of pictures.", flags=("--framerate",)
+            "Images per second; each camera is then a folder of images.", flags=("--framerate",)
         ),
     ] = None
-    ranks: Annotated[tuple[int, ...], Option("Numbers of ranks, each a process.", least=1)] = (1, 2)
-    workers: Annotated[tuple[int, ...], Option("Numbers of workers of each rank.", least=1)] = (2,)
+    ranks: Annotated[tuple[int, ...], Option("Numbers of ranks; a rank is a process.", least=1)] = (
+        1,
+        2,
+    )
+    workers: Annotated[tuple[int, ...], Option("Numbers of workers per rank.", least=1)] = (2,)
     ways: Annotated[
-        tuple[CameraVariant, ...], Option("Besides plain decoding: loader, dataset, wandering.")
+        tuple[CameraVariant, ...],
+        Option("Variants to compare with plain decoding: loader, dataset, wandering."),
     ] = ("loader", "dataset", "wandering")
-    group_num: Annotated[int, Option("Clips in a batch.", least=1)] = 4
+    group_num: Annotated[int, Option("Clips per batch.", least=1)] = 4
     size: Annotated[
         tuple[int, int] | None, Option("Height and width of the frames.", least=1, metavar="H W")
     ] = (256, 704)
     """(height, width); None: the cameras' own size."""
-    repeats: Annotated[int, Option("Epochs of each.", least=1)] = 1
+    repeats: Annotated[int, Option("Epochs per variant.", least=1)] = 1
     max_seconds: Annotated[
         float,
-        Option("Clips are cut for all epochs to take about so long; 0 reads them whole.", least=0),
+        Option("Approximate seconds of all epochs, by cutting clips; 0 reads all.", least=0),
     ] = 45.0
 
     def __post_init__(self) -> None:
@@ -71,7 +76,7 @@ class CamerasConfig:
 
 
 class CameraRun(Repetition):
-    """One epoch of one variant, from the moment all ranks are ready until the last one is done.
+    """One epoch of one variant, from when all ranks are ready until the last one is done.
 
     CPU time of other programs is scaled down from the whole repetition, which includes startup.
     """
@@ -81,12 +86,12 @@ class CameraRun(Repetition):
     workers: PositiveInt
     """Workers per rank."""
     delivered: PositiveInt
-    """Pictures delivered: cameras × moments."""
+    """Frames delivered: cameras × moments."""
     decoded: NonNegativeInt
 
     @property
     def rate(self) -> float:
-        """Pictures per second of all ranks."""
+        """Frames per second of all ranks."""
         return self.delivered / self.seconds
 
 
@@ -96,17 +101,17 @@ class CamerasRecord(BenchmarkRecord):
     clips: PositiveInt
     cameras: PositiveInt
     pictures: PositiveInt
-    """Pictures in the set: moments × cameras."""
+    """Frames in the set: moments × cameras."""
     pictures_read: PositiveInt | None = None
-    """Pictures per epoch; None in records of older versions."""
+    """Frames per epoch; None in records of older versions."""
     compared: PositiveInt
-    """Pictures compared bit for bit between PyAV and headrace."""
+    """Frames compared bit for bit between PyAV and headrace."""
     runs: tuple[CameraRun, ...]
     """Epochs in timing order."""
 
 
 ONCE: Final = 1.02
-"""Max decodes per picture at which pictures count as decoded once."""
+"""Max decodes per frame at which frames count as decoded once."""
 LABELS: Final[dict[CameraVariant, str]] = {
     "decode": "bare PyAV loop",
     "loader": "CameraLoader",
@@ -114,13 +119,13 @@ LABELS: Final[dict[CameraVariant, str]] = {
     "wandering": "DataLoader, slots wander",
 }
 QUOTED: Final = (
-    "The example that slots wander in, accvlab.on_demand_video_decoder, reports 2,481.54, "
+    "The example of accvlab.on_demand_video_decoder, whose slots wander, reports 2,481.54, "
     "2,885.02, 3,236.65 and 3,497.02 frames/s on 1, 2, 4 and 8 A100 GPUs (SXM4, 80 GB; EPYC 7J13; "
-    "NuScenes-mini over NFS: 10 clips, 6 cameras, H.265, 1600x900, GOP 30, no B-frames): other "
-    "hardware, so only its scaling, 1.41 from 1 to 8, can be held against these rows."
+    "NuScenes-mini over NFS: 10 clips, 6 cameras, H.265, 1600x900, GOP 30, no B-frames). Its "
+    "hardware differs, so only its scaling, 1.41 times from 1 to 8, is comparable."
 )
 _SHORT_SECONDS: Final = 5.0
-_COLOURS: Final = {"loader": PLAIN, "dataset": "#8a6fb0", "wandering": MARK}
+_COLORS: Final = {"loader": PLAIN, "dataset": "#8a6fb0", "wandering": MARK}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +147,7 @@ class CamerasRow(RepetitionRow[CameraRun]):
 
     @property
     def amplification(self) -> float:
-        """Pictures decoded ÷ pictures delivered."""
+        """Frames decoded ÷ frames delivered."""
         return self.first.decoded / self.first.delivered
 
     @property
@@ -164,24 +169,24 @@ def _answer(record: CamerasRecord, rows: tuple[CamerasRow, ...]) -> tuple[Findin
     staying = [row for row in rows if row.variant in ("loader", "dataset")]
     wandering = [row for row in rows if row.variant == "wandering"]
     noise, change, advice = record.noise(rows), None, None
-    headline = "Plain decoding alone was measured"
+    headline = "Only plain decoding was measured"
     if staying:
         times = max(row.amplification for row in staying)
-        headline = "Where slots stay, " + (
-            "every picture is decoded once, however many ranks and workers"
+        headline = "If slots stay, " + (
+            "every frame is decoded once, with any number of ranks and workers"
             if times <= ONCE
-            else f"pictures are decoded up to {decimal(times)} times"
+            else f"frames are decoded up to {decimal(times)} times"
         )
     if staying and wandering:
-        what = "CameraLoader, or CameraStreamSampler with the DataLoader's number of workers"
+        words = "CameraLoader, or CameraStreamSampler with the DataLoader's number of workers"
         rates = {row.processes: row.rate.median for row in wandering}
         known = [row for row in staying if row.processes in rates]
         gains = [(row.rate.median / rates[row.processes], row) for row in known]
         times, best = max(gains, key=lambda gain: gain[0])
-        gained = f"{decimal(times)} times the frames/s of slots that wander, {_name(best)}"
-        doubt = f" ({noise.doubt[0].lower()}{noise.doubt[1:]})" if noise.doubt else ""
-        change = f"{what}: {gained}{doubt}."
-        advice = None if doubt else Change(words=what, gain=times, evidence=gained)
+        gain = f"{decimal(times)} times the frames/s of wandering slots ({_name(best)})"
+        doubt = f"; {noise.doubt[0].lower()}{noise.doubt[1:]}" if noise.doubt else ""
+        change = f"{words}: {gain}{doubt}."
+        advice = None if doubt else Change(words=words, gain=times, evidence=gain)
     evidence = (
         *_evidence(record, staying, wandering),
         *noise.sentences("Epochs of one variant"),
@@ -197,31 +202,31 @@ def _evidence(
     if staying:
         worst = max(staying, key=lambda row: row.amplification)
         yield (
-            f"Where slots stay, at most {decimal(worst.amplification)} pictures are "
-            f"decoded for one delivered: {_name(worst)}."
+            f"If slots stay, at most {decimal(worst.amplification)} frames are decoded per "
+            f"delivered frame ({_name(worst)})."
         )
         best = max(staying, key=lambda row: row.share)
         yield (
-            f"The best reaches {percent(best.share)} of plain decoding: {_name(best)}, "
+            f"The best variant reaches {percent(best.share)} of plain decoding: {_name(best)}, "
             f"{decimal(best.rate.median)} frames/s."
         )
     if wandering:
         worst = max(wandering, key=lambda row: row.amplification)
         yield (
-            f"Where slots wander, up to {decimal(worst.amplification)} are decoded for "
-            f"one delivered: {_name(worst)}."
+            f"If slots wander, up to {decimal(worst.amplification)} frames are decoded per "
+            f"delivered frame ({_name(worst)})."
         )
     read = record.pictures_read or record.pictures
     if read < record.pictures:
         yield (
-            f"Clips were cut: an epoch was {read:,} of {counted(record.pictures, 'picture')}; "
+            f"Clips were cut: an epoch has {read:,} of {counted(record.pictures, 'frame')}; "
             "--max-seconds 0 reads all."
         )
     shortest = min(run.seconds for run in record.runs)
     if shortest < _SHORT_SECONDS:
         yield (
-            f"The shortest epoch took {decimal(shortest)} s, in which starting workers counts: "
-            "of speed, longer clips, or more of them (--max-seconds), say more."
+            f"The shortest epoch took {decimal(shortest)} s, so worker startup distorts its rate; "
+            "use longer or more clips (--max-seconds)."
         )
 
 
@@ -237,34 +242,33 @@ def _charts(rows: tuple[CamerasRow, ...]) -> tuple[Chart, ...]:
         lambda row: (row.variant, row.first.workers),
     )
 
-    def drawn(value: Callable[[CamerasRow], float]) -> list[Line]:
+    def lines_of(value: Callable[[CamerasRow], float]) -> list[Line]:
         return [
             Line(
                 f"{LABELS[variant]}, {counted(workers, 'worker')}",
-                [(row.first.ranks, value(row)) for row in own],
-                color=_COLOURS[variant],
+                [(row.first.ranks, value(row)) for row in group],
+                color=_COLORS[variant],
                 is_dotted=workers != max_workers,
             )
-            for (variant, workers), own in groups.items()
+            for (variant, workers), group in groups.items()
         ]
 
     ranks = {"title_text": "ranks", "tickvals": sorted({row.first.ranks for row in rows})}
     return (
         lines(
-            drawn(lambda row: row.amplification),
+            lines_of(lambda row: row.amplification),
             name="decoded",
-            title="Pictures decoded for one delivered",
-            reading="1 is each picture once. Solid lines are the largest number of workers, dotted "
-            "ones the others.",
+            title="Frames decoded per delivered frame",
+            reading="1: each frame is decoded once. Solid lines: the largest number of workers; "
+            "dotted lines: fewer.",
             x=ranks,
             y="decoded ÷ delivered",
         ),
         lines(
-            drawn(lambda row: row.rate.median),
+            lines_of(lambda row: row.rate.median),
             name="speed",
             title="Frames per second of all ranks together",
-            reading="Ranks share the cores of one machine, so that the best there is to see is a "
-            "level line.",
+            reading="Ranks share the cores of one machine, so at best a line is level.",
             x=ranks,
             y="frames/s, all ranks",
         ),
@@ -273,13 +277,13 @@ def _charts(rows: tuple[CamerasRow, ...]) -> tuple[Chart, ...]:
 
 CAMERAS: Final[Benchmark[CamerasConfig, CamerasRecord, CamerasRow]] = Benchmark(
     name="cameras",
-    summary="Count how often camera streams decode a frame, by ranks and workers, and time it.",
+    summary="Count decodes per frame of camera streams, and time them, by ranks and workers.",
     config=CamerasConfig,
     record=CamerasRecord,
     measure=deferred("camera_epochs:measure_cameras"),
     title=lambda record: (
         f"Camera streams by ranks and workers: {counted(record.clips, 'clip')} of "
-        f"{counted(record.cameras, 'camera')}, {counted(record.pictures, 'picture')}"
+        f"{counted(record.cameras, 'camera')}, {counted(record.pictures, 'frame')}"
     ),
     rows=rows_of,
     columns=(
@@ -291,14 +295,14 @@ CAMERAS: Final[Benchmark[CamerasConfig, CamerasRecord, CamerasRow]] = Benchmark(
         median_column("CPU ms", lambda run: run.cpu_seconds / run.delivered * 1000),
         Column("of plain", lambda row: percent(row.share)),
     ),
-    reading="Pictures of all ranks together: one for each camera and moment. "
-    "The last column is frames/s ÷ those of plain decoding with as many ranks and workers.",
+    reading="Frames of all ranks together, one per camera and moment. The last column is "
+    "frames/s ÷ frames/s of plain decoding with the same ranks and workers.",
     answer=_answer,
     charts=lambda record, rows: _charts(rows),
     names_machine=False,
     terms=SuiteSpec(
         config=lambda videos: (
-            "it takes clips of several cameras, not videos: headrace bench cameras --index-file"
+            "it needs clips of several cameras, not videos: headrace bench cameras --index-file"
         ),
         concerns="loading",
     ),

@@ -13,8 +13,8 @@ from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw, label
 COLORS: Final = (PLAIN, "#d9a253", "#5ea58c", "#9b7fc0", "#8a6fb0")
 """Colors of series, in order; limits use `MARK`."""
 Value: TypeAlias = float | MedianRange | None
-"""A range is drawn as its median with a line from min to max; None is not drawn. Series without
-values are left out."""
+"""A range is drawn as its median with a line from min to max; None is not drawn. Empty series are
+skipped."""
 Charts: TypeAlias = tuple[Chart, ...]
 Axis: TypeAlias = str | Mapping[str, Any]
 """Axis title, or its plotly options."""
@@ -40,25 +40,25 @@ def bars(
         unit: Unit of the values.
         name: Name of the chart.
         title: Title of the chart.
-        reading: Explanation; a sentence on the spread is added.
+        reading: Explanation; for ranges, a sentence on the spread is added.
         axis: Title of the names' axis.
         is_stacked: Whether bars of the series are stacked; else grouped.
         limit: Legend and value of a dashed line.
     """
     labels, traces = [label(text) for text in names], list[Any]()
     for (legend, values), color in zip(series.items(), COLORS, strict=False):
-        known = [(place, value) for place, value in enumerate(values) if value is not None]
+        known = [(offset, value) for offset, value in enumerate(values) if value is not None]
         if not known:
             continue
         trace = _bars(legend, known, color, has_text=not is_stacked)
-        of = unit if legend == unit else f"{unit}, {legend}"
+        suffix = unit if legend == unit else f"{unit}, {legend}"
         trace.hovertemplate = [
-            f"%{{x:.3~r}} {of}<extra>{labels[place]}</extra>" for place, _ in known
+            f"%{{x:.3~r}} {suffix}<extra>{labels[offset]}</extra>" for offset, _ in known
         ]
         traces.append(trace)
     if any(isinstance(value, MedianRange) for values in series.values() for value in values):
-        reading += " Medians; the line on a bar reaches from the slowest repetition to the fastest."
-    places = list(range(len(labels)))
+        reading += " Bars are medians; the lines span the slowest to the fastest repetition."
+    offsets = list(range(len(labels)))
     if limit is not None:
         legend, value = limit
         traces.append(_dashed_line(legend, [value] * 2, [-0.5, len(labels) - 0.5]))
@@ -70,8 +70,8 @@ def bars(
         barmode="stack" if is_stacked else "group",
     )
     figure.update_xaxes(title_text=unit, rangemode="tozero")
-    # By index, because shortened names may be equal.
-    figure.update_yaxes(title_text=axis, autorange="reversed", tickvals=places, ticktext=labels)
+    # Ticks by offset, because shortened names may be equal.
+    figure.update_yaxes(title_text=axis, autorange="reversed", tickvals=offsets, ticktext=labels)
     return Chart(name=name, title=title, reading=reading, figure=figure, is_wide=False)
 
 
@@ -83,7 +83,7 @@ def _bars(
     return bar(
         name=legend,
         x=medians,
-        y=[place for place, _ in known],
+        y=[offset for offset, _ in known],
         orientation="h",
         color=color,
         error_x=_error_bars([value for _, value in known], MARK),
@@ -100,7 +100,7 @@ class Line:
 
     name: str
     points: Sequence[tuple[float, Value]]
-    """Place on the axis, and value."""
+    """Position on the axis, and value."""
     color: str = PLAIN
     is_dotted: bool = False
     mark: str = ""
@@ -111,7 +111,7 @@ class Line:
         marker = {"size": 13, "symbol": self.mark, "line": {"width": 2.5}} if self.mark else {}
         return go.Scatter(
             name=self.name,
-            x=[place for place, _ in self.points],
+            x=[position for position, _ in self.points],
             y=[None if value is None else _median(value) for _, value in self.points],
             mode="markers" if self.mark else "lines+markers",
             marker={"size": 7, "color": self.color, **marker},
@@ -142,8 +142,8 @@ def lines(
         y: Unit of the values.
         limits: Legend → value of a dashed line.
     """
-    places = [place for line in drawn for place, _ in line.points]
-    ends = [min(places, default=0.0), max(places, default=1.0)]
+    positions = [position for line in drawn for position, _ in line.points]
+    ends = [min(positions, default=0.0), max(positions, default=1.0)]
     dashed = [_dashed_line(legend, ends, [value] * 2) for legend, value in (limits or {}).items()]
     figure = draw([*(line.trace(y) for line in drawn), *dashed], height=330)
     figure.update_xaxes(title_text=x) if isinstance(x, str) else figure.update_xaxes(**x)

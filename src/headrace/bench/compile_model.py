@@ -54,7 +54,7 @@ class CompileRecord(VariantRecord):
     is_cached: bool
     """Whether PyTorch's compile cache was hit."""
     compared: PositiveInt
-    """Frames whose scores were compared before anything was timed."""
+    """Frames whose scores were compared before timing."""
     difference: NonNegativeFloat
     """Largest |difference| of the scores ÷ the largest |score|."""
     allowed: NonNegativeFloat
@@ -71,48 +71,48 @@ def prepared(
         ConfigError, MediaError: model or video is not available.
         BackendError: the model cannot be compiled here, or its scores change.
     """
-    from headrace.bench.model_variants import model_runs, prove_same, scores
+    from headrace.bench.model_variants import check_scores_equal, model_runs, scores
     from headrace.models.prepare import compile_module
 
     with model_runs(config, context) as runs:
         plain = runs.compute.compute()
-        ready = partial(runs.load, compiler=compiler or compile_module)
+        load = partial(runs.load, compiler=compiler or compile_module)
         context.on_progress("compiling", 0, 0)
         hits = _cache_hits()
         parts = dict[str, float]()
-        one = ready(plain)
-        other = ready(replace(plain, compile=True), on_part=parts.__setitem__)
+        model = load(plain)
+        compiled = load(replace(plain, compile=True), on_part=parts.__setitem__)
         is_cached = _cache_hits() > hits
-        batches = runs.batches(one.input)
-        apart = prove_same(
-            f"{config.model_name} scores otherwise when it is compiled",
-            partial(scores, one),
-            partial(scores, other),
+        batches = runs.batches(model.input)
+        difference = check_scores_equal(
+            f"the scores of {config.model_name} change when it is compiled",
+            partial(scores, model),
+            partial(scores, compiled),
             batches,
             config.device,
-            instead="leave out --enable-compile",
+            fix="leave out --enable-compile",
         )
         yield VariantSet(
             variants={
-                PLAIN: runs.passes(batches, one.run),
-                COMPILED: runs.passes(batches, other.run),
+                PLAIN: runs.passes(batches, model.run),
+                COMPILED: runs.passes(batches, compiled.run),
             },
             record=partial(
                 CompileRecord,
-                model=one.name,
+                model=model.name,
                 device=config.device,
                 frame_rate=float(runs.cached.index.frame_rate),
                 compile_seconds=parts["compile"],
                 is_cached=is_cached,
                 compared=runs.cached.num_frames,
-                difference=apart,
+                difference=difference,
                 allowed=allowed_difference(config.device),
             ),
         )
 
 
 def pays_after(rows: Rows[float]) -> float | None:
-    """Return the frames after which compiling has paid for itself; None: never."""
+    """Return the number of frames after which compiling pays off; None: never."""
     plain, compiled = rows
     saved = 1 / plain.rate.median - 1 / compiled.rate.median
     return compiled.facts / saved if saved > 0 else None
@@ -123,38 +123,37 @@ def _headline(record: CompileRecord, rows: Rows[float], ranking: Ranking) -> str
     rates = f"{ranking.rate(compiled)} against {ranking.rate(plain)}"
     times = decimal(ranking.times(compiled))
     return ranking.headline(
-        f"what compiling gains; by the medians {rates}",
+        f"what compiling gains; by the medians, {rates}",
         won=f"Compiled, {record.model} is {times} times as fast: {rates}",
-        even=f"Compiling {record.model} gains nothing here: {rates}",
+        even=f"Compiling {record.model} gains nothing: {rates}",
     )
 
 
 def _change(record: CompileRecord, rows: Rows[float], ranking: Ranking) -> str:
     frames = pays_after(rows) or 0.0
     return ranking.change(
-        f"--enable-compile of headrace run where it has more than {count(round(frames))} frames "
-        "to go through"
+        f"headrace run --enable-compile for more than {count(round(frames))} frames"
     )
 
 
 def _evidence(record: CompileRecord, rows: Rows[float], ranking: Ranking) -> Iterator[str]:
     cost = f"Compiling took {seconds(record.compile_seconds)} before the first frame"
     if record.is_cached:
-        cost += " (from what PyTorch kept of an earlier time; the first time takes longer)"
+        cost += " (from PyTorch's compile cache; the first time takes longer)"
     frames = pays_after(rows)
     if ranking.noise.doubt:
         yield f"{cost}."
     elif frames is None or not ranking.is_won:
-        yield f"{cost}: nothing makes up for that."
+        yield f"{cost} and never pays off."
     else:
         played = seconds(frames / record.frame_rate)
         yield (
-            f"{cost}: made up for after {count(round(frames))} frames, {played} of such a video "
-            f"({decimal(record.frame_rate)} frames/s)."
+            f"{cost} and pays off after {count(round(frames))} frames: {played} of video at "
+            f"{decimal(record.frame_rate)} frames/s."
         )
     yield (
-        f"Scores of {counted(record.compared, 'frame')} were the same before anything was timed: "
-        f"apart by {record.difference:.1g} of the largest score at most ({record.allowed:g} is "
+        f"Before timing, the scores of {counted(record.compared, 'frame')} were compared: they "
+        f"differ by at most {record.difference:.1g} of the largest score ({record.allowed:g} is "
         "allowed)."
     )
     yield OF_MODEL_ALONE
@@ -172,9 +171,8 @@ def _elapsed_chart(rows: Rows[float]) -> Chart:
             for row, color in zip(rows, (GREY, MARK), strict=True)
         ],
         name="elapsed",
-        title="Time until so many frames are done",
-        reading="Compiling first, then the median rate of each. Where the lines cross, compiling "
-        "has paid for itself.",
+        title="Time to process a number of frames",
+        reading="Compile time, then the median rate. Where the lines cross, compiling pays off.",
         x={"title_text": "frames", "rangemode": "tozero"},
         y="s",
     )
@@ -192,7 +190,7 @@ def _cache_hits() -> int:
 
 COMPILE_VARIANTS: Final = VariantBenchmark(
     name="compile",
-    summary="Time a model plain and by torch.compile; report after how many frames that pays.",
+    summary="Time a model plain and by torch.compile; report when compiling pays off.",
     config=CompileConfig,
     record=CompileRecord,
     prepare=prepared,
@@ -200,8 +198,8 @@ COMPILE_VARIANTS: Final = VariantBenchmark(
         f"Frames per second, plain and compiled: {record.model} on {record.device}"
     ),
     reading=lambda record, rows: (
-        "Of the model alone, on batches that lie in memory; medians over the repetitions. "
-        "Compiling is done before all repetitions, for one shape of batches, and timed apart."
+        "The model alone, on batches in memory; medians over the repetitions. It is compiled once "
+        "before all repetitions, for one batch shape; compile s is the time of this."
     ),
     head="model",
     facts=lambda record: {PLAIN: 0.0, COMPILED: record.compile_seconds},
@@ -209,7 +207,7 @@ COMPILE_VARIANTS: Final = VariantBenchmark(
     headline=_headline,
     change=_change,
     changes=lambda record: {
-        COMPILED: Change(words="--enable-compile of headrace run", options={"compile": True})
+        COMPILED: Change(words="headrace run --enable-compile", options={"compile": True})
     },
     evidence=_evidence,
     rates=("Frames per second of the model", "The same batches, plain and compiled."),

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Annotated, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeAlias
 
-from headrace.config_fields import Option, Videos, check_options
+from headrace.config_fields import FrameSize, Option, Videos, check_options
 from headrace.decode.index_store import IndexStore
 from headrace.decode.parallel_scan import scan_ahead
 from headrace.errors import ConfigError, DecodeError
@@ -12,42 +12,48 @@ from headrace.models.compute import Device, Precision
 from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.findings.finding import Change
 from headrace.runs.run_options import ComputeOptions
+from headrace.sampling.clip_shape import Boundary
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
-ModelName: TypeAlias = Annotated[str, Option("A classification model of torchvision.")]
+if TYPE_CHECKING:
+    from headrace.loaders.datasets import VideoDataset
+
+ModelName: TypeAlias = Annotated[str, Option("Torchvision classification model.")]
 Weights: TypeAlias = Annotated[
-    str, Option("none (random ones: times are the same), DEFAULT (torchvision's), or a checkpoint.")
+    str, Option("none (random weights, equal times), DEFAULT (torchvision's), or a checkpoint.")
 ]
-OnDevice: TypeAlias = Annotated[Device, Option("Where the model runs.")]
-Prepared: TypeAlias = Annotated[PrepLevel, Option("How much preprocessing is done.")]
+OnDevice: TypeAlias = Annotated[Device, Option("Device of the model.")]
+Prepared: TypeAlias = Annotated[PrepLevel, Option("Preprocessing level.")]
 Threads: TypeAlias = Annotated[
-    int | None, Option("Threads of one operation of PyTorch on the CPU.", least=1)
+    int | None, Option("Intra-op threads of PyTorch on the CPU.", least=1)
 ]
 
-BatchSize: TypeAlias = Annotated[int, Option("Frames in a batch.", least=1)]
+BatchSize: TypeAlias = Annotated[int, Option("Frames per batch.", least=1)]
+ClipsPerBatch: TypeAlias = Annotated[int, Option("Clips per batch.", least=1)]
+OnShortVideo: TypeAlias = Annotated[Boundary, Option("Policy for videos shorter than a clip.")]
 TurnSeconds: TypeAlias = Annotated[
-    float, Option("Duration of a repetition, about, in seconds.", above=0, most=3600)
+    float, Option("Approximate seconds per repetition.", above=0, most=3600)
 ]
-Repeats: TypeAlias = Annotated[int, Option("Repetitions of each variant.", least=1)]
+Repeats: TypeAlias = Annotated[int, Option("Repetitions per variant.", least=1)]
 
 USUAL_MODEL: Final = "resnet18"
-"""Usual size, and fast enough for several batches per repetition on two cores; its convolutions
-fill the processor, as those of larger models do."""
+"""Common size, and fast enough for several batches per repetition on two cores; its convolutions
+keep the CPU as busy as those of larger models."""
 SMALL_MODEL: Final = "mobilenet_v3_small"
-"""Light, so that decoding and preprocessing matter, as they do beside a GPU."""
+"""Light, so decoding and preprocessing matter, as they do with a GPU."""
 OF_MODEL_ALONE: Final = (
-    "These are figures of the model alone: a run gains as much only where its model sets the pace."
+    "These figures are for the model alone: a run gains as much only if the model limits it."
 )
 PREP_ON_GPU: Final = Change(
-    words="--infer-on-gpu --prep-on-gpu of headrace run",
+    words="headrace run --infer-on-gpu --prep-on-gpu",
     options={"device": "cuda", "prep_on_gpu": True},
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkConfig:
-    """Base options of a benchmark. A benchmark adds fields; each is a command line option."""
+    """Base options of a benchmark. Each field, inherited or added, is a command-line option."""
 
     one_video_of: ClassVar[str] = ""
     """Name of the benchmark, if it takes exactly one video."""
@@ -64,6 +70,37 @@ class BenchmarkConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClipsConfig(BenchmarkConfig):
+    """Options of a benchmark that loads clips with a stock DataLoader."""
+
+    batch_size: ClipsPerBatch = 1
+    clip_len: Annotated[int, Option("Frames per clip.", least=1)] = 16
+    stride: Annotated[int, Option("Distance between frames; 1: consecutive.", least=1)] = 2
+    size: FrameSize = (256, 256)
+    boundary: OnShortVideo = "wrap"
+
+    def dataset(self, clips_per_video: int, store: IndexStore | None) -> "VideoDataset":
+        """Return a dataset with the same clips in each epoch. Imports PyTorch.
+
+        Raises:
+            MediaError: a video cannot be read.
+            ConfigError: a video is too short for a clip.
+        """
+        from headrace.loaders.datasets import VideoDataset
+
+        dataset = VideoDataset(
+            self.videos * clips_per_video,
+            self.clip_len,
+            self.stride,
+            size=self.size,
+            boundary=self.boundary,
+            index_store=store,
+        )
+        dataset.set_epoch(0)
+        return dataset
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelConfig(BenchmarkConfig):
     """Options of a benchmark with a model."""
 
@@ -73,7 +110,7 @@ class ModelConfig(BenchmarkConfig):
     device: OnDevice = "cpu"
 
     def compute_options(self, batch_size: int = 1) -> ComputeOptions:
-        """Return the model options for a run, by the names they have there."""
+        """Return the model options of a run."""
         names = [field.name for field in fields(ComputeOptions)]
         shared = {name: getattr(self, name) for name in names if hasattr(self, name)}
         return ComputeOptions(**shared | {"batch_size": batch_size})
@@ -99,7 +136,7 @@ class ModelTurnsConfig(ThreadedModelConfig):
 def allowed_difference(device: Device) -> float:
     """Return the tolerance of scores between two variants, relative to the largest |score|.
 
-    Another order of summation changes the last digits of float32. On a GPU, PyTorch computes
+    A different order of summation changes the last digits of float32. On a GPU, PyTorch computes
     convolutions in TF32, which has three decimal digits.
     """
     return 1e-3 if device == "cpu" else 1e-2
@@ -122,20 +159,21 @@ def indexes_of(videos: Sequence[str], store: IndexStore | None) -> list[StreamIn
         ConfigError: a video has no duration, so it cannot be paced.
     """
     sources = [Source.of(video) for video in videos]
-    open_one = scan_ahead(sources, store or IndexStore(), raises=True)
-    indexes = [open_one(source) for source in sources]
+    open_index = scan_ahead(sources, store or IndexStore(), raises=True)
+    indexes = [open_index(source) for source in sources]
     for index in indexes:
         if not index.duration_seconds > 0:
-            raise ConfigError(f"{index.source} has no length; give a video that plays")
+            raise ConfigError(
+                f"{index.source} has no duration, so it cannot be played; give another"
+            )
     return indexes
 
 
 def unequal_frame(index: StreamIndex, frame: int, baseline: str, at: str = "") -> DecodeError:
-    """Return the error of a frame that differs between a baseline and headrace."""
+    """Return the error for a frame that differs between a baseline and headrace."""
     return DecodeError(
-        f"frame {frame} of {index.source}{at} is not the same from {baseline} and from headrace, "
-        "so nothing was timed; `headrace doctor --parity` shows whether a linear read agrees with "
-        "headrace",
+        f"frame {frame} of {index.source}{at} differs between {baseline} and headrace, so nothing "
+        "was timed; `headrace doctor --parity` compares headrace with a linear read",
         source=str(index.source),
         pts=int(index.pts[frame]),
     )

@@ -42,17 +42,18 @@ MOST_VIDEOS: Final = 8
 """Max videos; each decoder keeps all of them open."""
 _BY_TORCHCODEC: Final = 'decoding=DecoderConfig(backend="torchcodec"'
 _CHANGES: Final = {
-    "torchcodec CPU": Change(words=f"{_BY_TORCHCODEC}) of loaders and readers"),
-    "torchcodec CUDA": Change(words=f'{_BY_TORCHCODEC}, device="cuda:0") of loaders and readers'),
+    "torchcodec CPU": Change(words=f"{_BY_TORCHCODEC}) for loaders and readers"),
+    "torchcodec CUDA": Change(words=f'{_BY_TORCHCODEC}, device="cuda:0") for loaders and readers'),
     "PyNvVideoCodec": Change(
         words='decoding=DecoderConfig(backend="pynvvideocodec", device="cuda:0") '
-        "of loaders and readers"
+        "for loaders and readers"
     ),
-    "NVDEC": Change(words="gpu=0 of loaders, decoding=DecoderConfig.on_gpu(0) of readers"),
+    "NVDEC": Change(words="gpu=0 for loaders, decoding=DecoderConfig.on_gpu(0) for readers"),
 }
-_HELD: Final = 8
+_COMPARED: Final = 8
 """Frame ranges whose last frame is compared with PyAV's."""
 _COUNT: Final = {"in-order": 8, "random": 24}
+"""Frame ranges."""
 _LENGTH: Final = {"in-order": 32, "random": 1}
 """Frames per range."""
 _GOLDEN_RATIO: Final = 0.618_033_988_749_895
@@ -63,9 +64,9 @@ class DecodeConfig(BenchmarkConfig):
     """Options of `bench decode`."""
 
     access: Annotated[
-        Access, Option("Stretches of 32 frames from a keyframe on, or single frames anywhere.")
+        Access, Option("Access: 32 frames from a keyframe on, or single random frames.")
     ] = "in-order"
-    gpu: Annotated[int, Option("Number of the NVIDIA GPU.", least=0)] = 0
+    gpu: Annotated[int, Option("Index of the NVIDIA GPU.", least=0)] = 0
     seconds: TurnSeconds = 2.0
     repeats: Repeats = 3
 
@@ -77,7 +78,7 @@ class MethodRecord(Record):
     device: Literal["CPU", "GPU"]
     is_ours: bool
     status: str | None = None
-    """Reason it was skipped, in two words; None: it was timed."""
+    """Short reason it was skipped; None: it was timed."""
     why_not: str = ""
     compared: NonNegativeInt = 0
     """Frames compared with PyAV's before timing."""
@@ -98,14 +99,14 @@ class DecodeRecord(VariantRecord):
     methods: tuple[MethodRecord, ...]
 
 
-Pictures: TypeAlias = Sequence[Array]
-"""Last frame of each range that is compared."""
+Frames: TypeAlias = Sequence[Array]
+"""Last frame of each compared range."""
 Read: TypeAlias = Callable[[GopRange], Iterator[Array]]
 """Yields the frames of a range, uint8 [H, W, 3], RGB, on the CPU."""
 
 
 def methods(gpu: int) -> dict[str, DecoderConfig | None]:
-    """Return all decoders, the reference first; None: a decoder that headrace does not use."""
+    """Return all decoders, the reference first; None: not a decoder of headrace."""
     on_gpu = f"cuda:{gpu}"
     return {
         "PyAV": DecoderConfig(),
@@ -126,8 +127,8 @@ def why_not(decoding: DecoderConfig | None, gpu: int) -> dict[str, object]:
     import torch
 
     if decoding is None and find_spec("decord") is None:
-        text = "decord is not installed (pip install decord)"
-        return {"status": "not installed", "why_not": text}
+        reason = "decord is not installed (pip install decord)"
+        return {"status": "not installed", "why_not": reason}
     if decoding is not None:
         try:
             capabilities_of(decoding)
@@ -137,9 +138,9 @@ def why_not(decoding: DecoderConfig | None, gpu: int) -> dict[str, object]:
             return {"status": status, "why_not": str(error)}
     count = torch.cuda.device_count()
     if _device_of(decoding) == "GPU" and gpu >= count:
-        seen_gpus = f"{count} of them" if count else "no NVIDIA GPU"
-        text = f"it needs GPU {gpu}, and PyTorch {torch.__version__} sees {seen_gpus} here"
-        return {"status": "no GPU", "why_not": text}
+        available = counted(count, "GPU") if count else "no NVIDIA GPU"
+        reason = f"it needs GPU {gpu}, but PyTorch {torch.__version__} finds {available}"
+        return {"status": "no GPU", "why_not": reason}
     return {}
 
 
@@ -148,8 +149,8 @@ def _announce(config: DecodeConfig) -> str:
     num_methods = len(methods(config.gpu))
     total = num_methods * config.repeats + 1
     return (
-        f"Up to {num_methods} decoders, {total} repetitions of {config.seconds:g} s, after "
-        "all frames were compared."
+        f"Up to {num_methods} decoders, {total} repetitions of {config.seconds:g} s, after a "
+        "comparison of their frames."
     )
 
 
@@ -164,22 +165,22 @@ def _prepare(config: DecodeConfig, context: Context) -> Iterator[VariantSet[Deco
     count = min(MOST_VIDEOS, len(config.videos))
     videos = [config.videos[position * len(config.videos) // count] for position in range(count)]
     indexes = indexes_of(videos, context.store)
-    stretches = stretches_of(indexes, config.access)
+    ranges = ranges_of(indexes, config.access)
     records: list[MethodRecord] = []
     variants: dict[str, Work] = {}
-    expected: Pictures = ()
-    tried = methods(config.gpu)
+    expected: Frames = ()
+    decoders = methods(config.gpu)
     with ExitStack() as stack:
-        for number, (name, decoding) in enumerate(tried.items()):
-            context.on_progress(f"{name}, compared", number, len(tried))
+        for number, (name, decoding) in enumerate(decoders.items()):
+            context.on_progress(f"{name}, compared", number, len(decoders))
             fields = why_not(decoding, config.gpu) if number else {}
             if not fields:
                 with ExitStack() as opened:
                     try:
                         read = _open_readers(decoding, indexes, opened)
-                        pictures = last_pictures(read, stretches)
-                        expected = expected or pictures
-                        fields = _compare_pictures(pictures, expected)
+                        frames = last_frames(read, ranges)
+                        expected = expected or frames
+                        fields = _compare_frames(frames, expected)
                     except (BackendError, MediaError) as error:
                         if not expected:
                             raise
@@ -187,7 +188,7 @@ def _prepare(config: DecodeConfig, context: Context) -> Iterator[VariantSet[Deco
                     if "status" not in fields:
                         stack.push(opened.pop_all())
                         variants[name] = for_seconds(
-                            stretches,
+                            ranges,
                             partial(_count_frames, read),
                             seconds=config.seconds,
                             clock=context.clock,
@@ -207,11 +208,11 @@ def _prepare(config: DecodeConfig, context: Context) -> Iterator[VariantSet[Deco
         )
 
 
-def _compare_pictures(pictures: Pictures, expected: Pictures) -> dict[str, object]:
+def _compare_frames(frames: Frames, expected: Frames) -> dict[str, object]:
     """Return record fields with the difference from the reference frames."""
-    differences = [  # None where they differ in size
-        PixelDifference.between(picture, reference_picture)
-        for picture, reference_picture in zip(pictures, expected, strict=True)
+    differences = [  # None: frames of different sizes
+        PixelDifference.between(frame, reference)
+        for frame, reference in zip(frames, expected, strict=True)
     ]
     known = [difference for difference in differences if difference is not None]
     fields: dict[str, object] = {
@@ -221,14 +222,14 @@ def _compare_pictures(pictures: Pictures, expected: Pictures) -> dict[str, objec
     }
     wrong = sum(difference is None or not difference.is_equal for difference in differences)
     if wrong:
-        text = f"{wrong} of {len(differences)} pictures are not those of PyAV"
-        fields |= {"status": "differs", "why_not": text}
+        reason = f"{wrong} of {len(differences)} frames differ from PyAV's"
+        fields |= {"status": "differs", "why_not": reason}
     return fields
 
 
-def stretches_of(indexes: Sequence[StreamIndex], access: Access) -> tuple[GopRange, ...]:
-    """Return the ranges that every decoder reads: spread over all videos, deterministic."""
-    stretches = []
+def ranges_of(indexes: Sequence[StreamIndex], access: Access) -> tuple[GopRange, ...]:
+    """Return the ranges that every decoder reads, spread over all videos; deterministic."""
+    ranges = []
     for draw in range(_COUNT[access]):
         video = draw % len(indexes)
         index = indexes[video]
@@ -236,8 +237,8 @@ def stretches_of(indexes: Sequence[StreamIndex], access: Access) -> tuple[GopRan
         if access == "in-order":
             start, _ = index.gop_range(index.gop_of(start))
         wanted = range(start, min(len(index), start + _LENGTH[access]))
-        stretches.append(GopRange(video=video, index=index, wanted=tuple(wanted)))
-    return tuple(stretches)
+        ranges.append(GopRange(video=video, index=index, wanted=tuple(wanted)))
+    return tuple(ranges)
 
 
 def _open_readers(
@@ -250,26 +251,26 @@ def _open_readers(
     """
     if decoding is None:
         readers = [_decord_reader(index) for index in indexes]
-        return lambda stretch: readers[stretch.video](stretch.wanted)
+        return lambda gop_range: readers[gop_range.video](gop_range.wanted)
     decoders = [
         stack.enter_context(closing(open_decoder(index, None, decoding))) for index in indexes
     ]
-    return lambda stretch: (
-        frame for _, frame in decoders[stretch.video].run(DecodeJob(stretch.wanted))
+    return lambda gop_range: (
+        frame for _, frame in decoders[gop_range.video].run(DecodeJob(gop_range.wanted))
     )
 
 
-def _count_frames(read: Read, stretch: GopRange) -> int:
-    return sum(1 for _ in read(stretch))
+def _count_frames(read: Read, gop_range: GopRange) -> int:
+    return sum(1 for _ in read(gop_range))
 
 
-def last_pictures(read: Read, stretches: Sequence[GopRange]) -> list[Array]:
+def last_frames(read: Read, ranges: Sequence[GopRange]) -> list[Array]:
     """Read every range once; return the last frame of 8 ranges."""
-    every, pictures = max(1, len(stretches) // _HELD), list[Array]()
-    for position, stretch in enumerate(stretches):
-        [last] = deque(read(stretch), maxlen=1)
-        pictures += [last] * (position % every == 0)
-    return pictures
+    step, frames = max(1, len(ranges) // _COMPARED), list[Array]()
+    for position, gop_range in enumerate(ranges):
+        [last] = deque(read(gop_range), maxlen=1)
+        frames += [last] * (position % step == 0)
+    return frames
 
 
 def _decord_reader(index: StreamIndex) -> Callable[[tuple[int, ...]], Iterator[Array]]:
@@ -280,13 +281,13 @@ def _decord_reader(index: StreamIndex) -> Callable[[tuple[int, ...]], Iterator[A
     """
     import decord
 
-    problem = f"decord was asked for to decode {index.source}"
+    problem = f"decord cannot decode {index.source}"
     try:
         reader = decord.VideoReader(str(index.source.path), ctx=decord.cpu(0), num_threads=1)
     except (RuntimeError, OSError, decord.DECORDError) as error:
         raise BackendError(f"{problem}: {str(error).partition(chr(10))[0]}") from error
     if len(reader) != len(index):
-        raise BackendError(f"{problem}: it counts {len(reader)} frames, and there are {len(index)}")
+        raise BackendError(f"{problem}: it finds {len(reader)} frames of {len(index)}")
 
     def frames(wanted: tuple[int, ...]) -> Iterator[Array]:
         try:
@@ -302,19 +303,19 @@ def _evidence(record: DecodeRecord, rows: Rows[MethodRecord], ranking: Ranking) 
     for row in rows:
         if row.repetitions and not row.facts.is_ours:
             rate = decimal(row.rate.median)
-            yield f"{row.variant}, by which headrace does not decode: {rate} frames/s."
+            yield f"{row.variant}, which headrace does not use: {rate} frames/s."
         if row.facts.status is not None:
             yield f"{row.variant} was skipped: {row.facts.why_not.rstrip('.')}."
     others = [row.facts for row in rows[1:] if row.repetitions]
     if others:
         furthest = max(others, key=lambda method: method.mean_apart)
         yield (
-            f"{counted(furthest.compared, 'picture')} of each method that was timed were held "
-            f"against PyAV's before: apart by {decimal(furthest.mean_apart)} levels of 255 in the "
-            f"mean at most, of one number by {max(method.most_apart for method in others)}."
+            f"Before timing, {counted(furthest.compared, 'frame')} of each method were compared "
+            f"with PyAV's: mean difference at most {decimal(furthest.mean_apart)} of 255 levels, "
+            f"largest difference {max(method.most_apart for method in others)}."
         )
     if record.videos == MOST_VIDEOS:
-        yield f"At most {MOST_VIDEOS} videos are read, from all over what was given."
+        yield f"At most {MOST_VIDEOS} videos are read, spread over the given ones."
 
 
 def _headline(record: DecodeRecord, rows: Rows[MethodRecord], ranking: Ranking) -> str:
@@ -323,8 +324,8 @@ def _headline(record: DecodeRecord, rows: Rows[MethodRecord], ranking: Ranking) 
     if not reason or any(row.facts.device == "GPU" for row in ours):
         return ranking.headline()
     ours.sort(key=lambda row: row.cpu_ms)
-    spent = ", ".join(f"{row.variant} {decimal(row.cpu_ms)} ms" for row in ours)
-    return f"CPU time of a frame, the least first: {spent}. {reason}"
+    costs = ", ".join(f"{row.variant} {decimal(row.cpu_ms)} ms" for row in ours)
+    return f"CPU time per frame, lowest first: {costs}. {reason}"
 
 
 DECODE: Final = VariantBenchmark(
@@ -336,14 +337,13 @@ DECODE: Final = VariantBenchmark(
     title=lambda record: (
         f"Decoding {counted(record.videos, 'video')} ({', '.join(record.codecs)}), up to "
         f"{record.size[0]}x{record.size[1]}, frames "
-        f"{'in order' if record.access == 'in-order' else 'anywhere'}"
+        f"{'in order' if record.access == 'in-order' else 'at random'}"
     ),
     reading=lambda record, rows: (
-        "One decoder in one thread, whole frames as RGB in main memory, so that what a GPU decodes "
-        "comes down; FPS are medians over the repetitions. CPU ms is the processor time of a "
-        "frame, more than its time where a library takes several threads. Diff is the mean "
-        "difference from PyAV's pixels, in levels of 255. Files are open and checked before "
-        "anything is timed."
+        "One decoder in one thread. Frames are full-size RGB in main memory, so frames decoded on "
+        "a GPU are downloaded. FPS are medians over the repetitions. CPU ms is CPU time per frame, "
+        "above the decode time if a library uses several threads. Diff is the mean difference from "
+        "PyAV's pixels, in levels of 255. Files are opened and checked before timing."
     ),
     head="method",
     facts=lambda record: {method.way: method for method in record.methods},
@@ -361,7 +361,7 @@ DECODE: Final = VariantBenchmark(
     headline=_headline,
     changes=lambda record: _CHANGES,
     evidence=_evidence,
-    rates=("Frames per second by method", "The same frames by each method that runs here."),
+    rates=("Frames per second by method", "The same frames by each available method."),
     announce=_announce,
     terms=SuiteSpec(concerns="decode", seconds=40),
 ).benchmark()

@@ -1,4 +1,4 @@
-"""CSV of a benchmark's figures: a line per row and repetition, units in the names of columns."""
+"""CSV of a benchmark's figures: one line per row and repetition; column names contain units."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ from headrace.profiling.provenance import Record
 from headrace.runtime.distribution import Distribution
 
 _STATISTICS: Final = ("mean", "std", "p50", "p95")
-"""Statistics of a series, such as the times of all batches."""
+"""Statistics of a series of numbers, for example the times of all batches."""
 _NAMES: Final = {
     "fps": "frames_per_second",
     "per_second": "frames_in_a_second",
@@ -22,18 +22,18 @@ _NAMES: Final = {
     "mean_apart": "mean_apart_levels",
     "most_apart": "most_apart_levels",
 }
-"""Field without its unit in its name → column."""
+"""Field whose name lacks its unit → column."""
 
 
 def figures_csv(rows: Iterable[tuple[str, Any]], unit: str) -> str:
-    """Return the figures of all rows under the union of their columns; a missing one is empty.
+    """Return the figures of all rows under the union of their columns; missing cells are empty.
 
-    A `RepetitionRow` has a line per repetition, or one line with its facts if it was skipped; a
-    record has one line, a sequence of records a line each. A series of numbers is given by mean,
+    A `RepetitionRow` has one line per repetition, or one line with its facts if it was skipped. A
+    record has one line; a sequence of records, one line each. A series of numbers becomes its mean,
     standard deviation, p50 and p95 (empty with fewer than 90 numbers).
 
     Args:
-        rows: Name of the row in the table, and the row.
+        rows: Name of each row in the table, and the row.
         unit: Unit of the work of a repetition: `frames` becomes `frames_per_second`.
     """
     lines = [{"row": name, **line} for name, row in rows for line in _lines(row, unit)]
@@ -51,19 +51,19 @@ def _lines(row: Any, unit: str) -> Iterator[dict[str, object]]:
         facts = dict(cell for fact in values if isinstance(fact, Record) for cell in _cells(fact))
         for repetitions in row.series:
             for number, repetition in enumerate(repetitions, 1):
-                yield {**facts, "repetition": number, **_measured(repetition, unit)}
+                yield {**facts, "repetition": number, **_record_cells(repetition, unit)}
         if not any(row.series):
             yield facts
     elif isinstance(row, Record):
-        yield _measured(row, unit)
+        yield _record_cells(row, unit)
     elif isinstance(row, Sequence) and all(isinstance(item, Record) for item in row):
-        yield from (_measured(record, unit) for record in row)
+        yield from (_record_cells(record, unit) for record in row)
     else:
         yield {}
 
 
-def _measured(record: Record, unit: str) -> dict[str, object]:
-    """Return the columns of a record; of a repetition, with its rate."""
+def _record_cells(record: Record, unit: str) -> dict[str, object]:
+    """Return the columns of a record; a repetition also has its rate."""
     cells = dict(_cells(record))
     if "amount" in cells:
         cells = {unit if column == "amount" else column: cell for column, cell in cells.items()}
@@ -73,7 +73,7 @@ def _measured(record: Record, unit: str) -> dict[str, object]:
 
 
 def _cells(record: Record) -> Iterator[tuple[str, object]]:
-    """Yield column and cell of each field; several of a series or a mapping."""
+    """Yield column and cell of each field; a series or a mapping has several."""
     for field, value in record:
         column = _NAMES.get(field, field)
         if isinstance(value, Mapping):
@@ -90,5 +90,5 @@ def _cell(column: str, value: Any) -> Iterator[tuple[str, object]]:
         if all(isinstance(item, str) for item in value):
             yield column, "; ".join(value)
         elif all(isinstance(item, int | float) for item in value):
-            spent = Distribution.of(value)
-            yield from ((f"{column}_{figure}", getattr(spent, figure)) for figure in _STATISTICS)
+            series = Distribution.of(value)
+            yield from ((f"{column}_{figure}", getattr(series, figure)) for figure in _STATISTICS)

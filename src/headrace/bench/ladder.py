@@ -28,14 +28,14 @@ class Saturation(Generic[Ranked]):
     """Unit of the rate: `frames/s`."""
     label: Callable[[Ranked], str]
     """Row → its name in sentences: `2 workers`."""
-    subject: str = ""
-    """Name of the resource: `memory`; empty: not named."""
+    subject: str = "the rate"
+    """What saturates, in sentences: `memory`."""
     setting: Callable[[Ranked], str]
     """Row → its setting: `num_workers=2`."""
     surplus: str
-    """Effect of more beyond the saturation point: `more only take memory`."""
+    """Effect of more than the saturation point: `more only cost memory`."""
     further: str
-    """Options to try next if saturation is not reached: `--workers with more`."""
+    """Options to try next if saturation is not reached: `a larger --workers`."""
 
     @property
     def point(self) -> Ranked:
@@ -61,7 +61,7 @@ class Saturation(Generic[Ranked]):
         return f"{decimal(row.rate.median)} {self.unit}"
 
     def finding(self, noise: NoiseCheck, evidence: Sequence[str]) -> Finding:
-        """Return the saturation point as a finding with a change; `evidence` follows the answer."""
+        """Return the saturation point as a finding with a change."""
         finding = Finding(headline=self._headline(noise), evidence=tuple(evidence))
         if len(self._eligible) == 1:
             return finding
@@ -70,37 +70,36 @@ class Saturation(Generic[Ranked]):
         setting, gain, advice = self.setting(self.point), self._gain, None
         more = f"; {self.surplus}"
         if not self.is_reached:
-            more = f". What more gains is not known: {self.further} shows it"
+            more = f". The gain of more is unknown: try {self.further}"
         if gain:
             first = self.rows[0]
-            against = f"{self.rate(self.point)} against {self.rate(first)} with {self.label(first)}"
+            rates = f"{self.rate(self.point)} against {self.rate(first)} with {self.label(first)}"
             times = self.point.rate.median / first.rate.median
-            advice = Change(words=setting, gain=times, evidence=against)
+            advice = Change(words=setting, gain=times, evidence=rates)
         change = f"{setting}{f': {gain}' if gain else ''}{more}."
         return replace(finding, change=change, advice=advice)
 
     def rule(self, least: str) -> list[str]:
         """Return sentences on the rule; `least` names the point: `the fewest workers`."""
         best, gain = fastest(self._eligible), self._gain
-        rule = f"within {percent(1 - ALIKE)} of the best, which is {self.rate(best)} with"
-        sentences = [f"Saturation is {least} {rule} {self.label(best)}."]
+        limit = f"within {percent(1 - ALIKE)} of the best rate, {self.rate(best)}"
+        sentences = [f"Saturation: {least} {limit} with {self.label(best)}."]
         return [*sentences, f"That is {gain}."] if gain else sentences
 
     def _headline(self, noise: NoiseCheck) -> str:
-        point, rate, subject = self.label(self.point), self.rate(self.point), self.subject
+        point, rate = self.label(self.point), self.rate(self.point)
         if len(self._eligible) == 1:
             return f"{rate} with {point}"
         if noise.doubt:
-            return f"{noise.doubt} where {subject or 'it'} saturates; by the rule at {point}"
+            return f"{noise.doubt} where {self.subject} saturates; by the medians, at {point}"
         if not self.is_reached:
             before = self._eligible[-2]
             share = percent(before.rate.median / self.point.rate.median)
-            of = f" of {subject}" if subject else ""
             return (
-                f"No saturation{of} up to {point}: {rate}, {share} of it with {self.label(before)}"
+                f"No saturation of {self.subject} up to {point}: {rate}; {share} of this rate with "
+                f"{self.label(before)}"
             )
-        saturates = f"{subject} saturates".strip().capitalize()
-        return f"{saturates} at {point}: {rate}"
+        return f"{self.subject.capitalize()} saturates at {point}: {rate}"
 
     @property
     def _gain(self) -> str:
@@ -133,7 +132,7 @@ class Saturation(Generic[Ranked]):
             name=name,
             title=title,
             reading=reading,
-            x={"title_text": axis, "tickvals": [place for place, _ in median.points]},
+            x={"title_text": axis, "tickvals": [position for position, _ in median.points]},
             y=self.unit,
             limits={f"{percent(ALIKE)} of the best": self.enough},
         )
@@ -151,7 +150,7 @@ class Scale:
     least: float
     most: float
     is_whole: bool = False
-    """Whether loads are integers, such as streams; else rates with three digits."""
+    """Whether loads are integers, for example streams; else rates with three digits."""
     close: float = 1.1
     """Max ratio of the lowest missed to the highest met load at the end of the search."""
     steps: int = 12
@@ -195,14 +194,14 @@ def next_level(tried: Sequence[TriedLoad], scale: Scale) -> float | None:
 
 
 def highest_held(tried: Sequence[Load]) -> Load | None:
-    """Return the highest load below all misses that met the limit; None: no such load."""
+    """Return the highest load that met the limit, below all misses; None: none did."""
     missed = lowest_broken(tried)
     met = [load for load in tried if load.holds and (missed is None or load.level < missed.level)]
     return max(met, key=lambda load: load.level, default=None)
 
 
 def lowest_broken(tried: Sequence[Load]) -> Load | None:
-    """Return the lowest load that missed the limit; None: no such load."""
+    """Return the lowest load that missed the limit; None: none did."""
     missed = (load for load in tried if not load.holds)
     return min(missed, key=lambda load: load.level, default=None)
 

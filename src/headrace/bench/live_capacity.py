@@ -50,12 +50,12 @@ class LatencySlo:
     def broken_by(self, repetition: LiveRepetition) -> tuple[str, ...]:
         """Return the reasons a repetition misses the SLO, as phrases; empty: met.
 
-        Too few results for a p95 also miss the SLO.
+        Too few results for a p95 also count as a miss.
         """
         reasons, p95_ms = [], repetition.latency_p95
         if p95_ms is None:
-            came = counted(repetition.results, "result")
-            reasons.append(f"only {came} came out, {P95_SAMPLES} are needed for a p95")
+            results = counted(repetition.results, "result")
+            reasons.append(f"only {results}, {P95_SAMPLES} are needed for a p95")
         elif p95_ms > self.p95_ms:
             reasons.append(f"p95 latency {milliseconds(p95_ms)}")
         if repetition.drop_share > self.max_drop:
@@ -82,19 +82,19 @@ class LiveConfig(ThreadedModelConfig):
     """Options of `bench live`."""
 
     one_video_of: ClassVar = "live"
-    p95_ms: Annotated[float, Option("SLO: p95 latency in milliseconds.", above=0, most=600_000)] = (
-        100.0
-    )
-    max_drop: Annotated[float, Option("SLO: drops, in percent.", least=0, most=50)] = 1.0
+    p95_ms: Annotated[
+        float, Option("SLO: max p95 latency, in milliseconds.", above=0, most=600_000)
+    ] = 100.0
+    max_drop: Annotated[float, Option("SLO: max drops, in percent.", least=0, most=50)] = 1.0
     search: Annotated[
-        Search, Option("What is raised: the rate of one stream, or the streams at their own rate.")
+        Search, Option("Load to raise: the rate of one stream, or the number of streams.")
     ] = "rate"
-    overload: Annotated[OverloadName, Option("What is done when frames are too many.")] = "auto"
-    batch_size: Annotated[int, Option("Frames in a batch, at most.", least=1)] = 1
+    overload: Annotated[OverloadName, Option("Policy on overload.")] = "auto"
+    batch_size: Annotated[int, Option("Max frames per batch.", least=1)] = 1
     seconds: Annotated[
-        float, Option("How long a step counts; longer if need be.", least=1, most=3600)
+        float, Option("Counted seconds per step; longer if a p95 needs it.", least=1, most=3600)
     ] = 5.0
-    steps: Annotated[int, Option("Steps at most.", least=1, most=100)] = 12
+    steps: Annotated[int, Option("Max number of steps.", least=1, most=100)] = 12
 
     @property
     def slo(self) -> LatencySlo:
@@ -212,7 +212,7 @@ def _sources(
     if search == "rate":
         return [LoadGenerator([index], speed=level / frame_rate)]
     streams = int(level)
-    # Cameras do not send at the same moment.
+    # Real cameras do not send frames at the same moment.
     return [
         LoadGenerator([index], delay_seconds=number / (streams * frame_rate))
         for number in range(streams)
@@ -229,26 +229,26 @@ def _answer(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Finding, .
         latency = "" if p95 is None else f"p95 latency {milliseconds(p95)}, "
         evidence.append(
             f"At {load}: {latency}{percent(met.drop_share)} dropped, {decimal(met.fps)} frames/s "
-            f"came out, processors {percent(met.cores)} of one core busy."
+            f"delivered, CPU {percent(met.cores)} of one core."
         )
     if missed is not None:
         reasons = " and ".join(missed.broken_by)
         evidence.append(f"SLO missed at {level_words(record.search, missed.level)}: {reasons}.")
     if missed is not None and missed.work_ms:
-        stage, ms = max(missed.work_ms.items(), key=lambda spent: spent[1])
+        stage, ms = max(missed.work_ms.items(), key=lambda item: item[1])
         evidence.append(
-            f"The slowest stage was then {stage}: {milliseconds(ms)} of work on a batch, out of "
-            f"{milliseconds(sum(missed.work_ms.values()))}."
+            f"The slowest stage at this load was {stage}: {milliseconds(ms)} of "
+            f"{milliseconds(sum(missed.work_ms.values()))} of work per batch."
         )
     evidence += [
-        f"The model was ready after {seconds(record.model_seconds)}, and the first second of each "
-        "step is left out.",
+        f"Not counted: {seconds(record.model_seconds)} of model startup, and the first second of "
+        "each step.",
         f"Each load was run once: {UNTESTED}.",
         *doubts,
     ]
     headline, change = _verdict(record, met, missed)
     if missed is not None and doubts:
-        headline = f"Other programs ran meanwhile, so it may be more. {headline}"
+        headline = f"Other programs ran, so the limit may be higher. {headline}"
         change = f"{SAME_AGAIN}."
     return (Finding(headline=headline, evidence=tuple(evidence), change=change),)
 
@@ -256,11 +256,11 @@ def _answer(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Finding, .
 def _verdict(
     record: LiveRecord, met: LiveStep | None, missed: LiveStep | None
 ) -> tuple[str, str | None]:
-    more = "--steps with a larger number"
+    more = "A larger --steps"
     broken_at = "" if missed is None else level_words(record.search, missed.level)
     if met is None and missed is not None and missed.level > record.least:
         tried = f"SLO missed at every load tried, down to {broken_at}"
-        return tried, f"{more}, to try lower ones."
+        return tried, f"{more}, to try lower loads."
     if met is None:
         return (
             f"SLO missed even at the lowest load, {broken_at}",
@@ -270,7 +270,7 @@ def _verdict(
     if missed is not None:
         return f"SLO met up to {load}, missed at {broken_at}", None
     if met.level >= record.most:
-        return f"SLO met at every load that can be tried, up to {load}", None
+        return f"SLO met at every possible load, up to {load}", None
     return f"SLO met up to {load} at least; the limit was not reached", f"{more}."
 
 
@@ -297,8 +297,8 @@ def _charts(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Chart, ...
             ],
             name="latency",
             title="p95 latency by load",
-            reading="One mark per step: SLO met or missed. Where frames are dropped, latency may "
-            "stay low while the drop limit is missed.",
+            reading="One mark per step: SLO met or missed. With dropped frames, latency may stay "
+            "low while the drop limit is missed.",
             x=offered,
             y="ms",
             limits={"SLO": record.p95_ms},
@@ -307,7 +307,7 @@ def _charts(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Chart, ...
             [Line("dropped", [(step.offered_fps, 100 * step.drop_share) for step in ascending])],
             name="drops",
             title="Dropped frames by load",
-            reading="Of the frames that were offered, the share that did not come out.",
+            reading="Share of the offered frames that were not delivered.",
             x=offered,
             y="%",
         ),
@@ -316,7 +316,7 @@ def _charts(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Chart, ...
 
 LIVE: Final[Benchmark[LiveConfig, LiveRecord, LiveStep]] = Benchmark(
     name="live",
-    summary="Search the highest rate, or number of streams, that meets a latency and drop SLO.",
+    summary="Find the highest rate, or number of streams, that meets a latency and drop SLO.",
     config=LiveConfig,
     record=LiveRecord,
     measure=measure_live,
@@ -337,9 +337,9 @@ LIVE: Final[Benchmark[LiveConfig, LiveRecord, LiveStep]] = Benchmark(
         Column("SLO", lambda step: "met" if step.holds else "missed"),
     ),
     reading=lambda record, rows: (
-        "Steps as they were tried. Load is what was due, frames/s what came out, of all streams "
-        "together; latency counts from when a frame was due until it had been shown. A load is "
-        "doubled until the SLO is missed, then the limit is searched in between, to "
+        "Steps in the order they were tried. Load is the offered load, frames/s the delivered "
+        "rate, of all streams. Latency is from the due time of a frame until it was shown. The "
+        "load is doubled until the SLO is missed; then bisection finds the limit, to "
         + ("one stream." if record.search == "streams" else "10 %.")
     ),
     answer=_answer,

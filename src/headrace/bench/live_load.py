@@ -133,14 +133,14 @@ def time_live_plan(
             steps.append(step_of(item, number, start_ns, is_live=plan.is_live, clock=clock))
             if steps[-1].ended_ms - steps[0].ended_ms <= settling_seconds * 1e3:
                 settled, before = number + 1, Counter(flow.run.flow().dropped)
-    spent = watch.stop(watch.seconds)
+    times = watch.stop(watch.seconds)
     if settled == len(steps):  # it ended during the warm-up: count everything
         settled, before = 0, Counter()
     session = Session(
         provenance=provenance,
         pace=plan.sources[0].base,
         outcome="complete",
-        wall_seconds=spent.seconds,
+        wall_seconds=times.seconds,
         stages=stage_records(flow, None)[0],
         warmup_steps=settled,
         steps=Steps.of(steps),
@@ -149,7 +149,7 @@ def time_live_plan(
     dropped, metrics = Counter(flow.conserved().dropped) - before, Metrics.of(session)
     latency = metrics.latency.ms if metrics.latency else None
     return LiveRepetition(
-        **spent.model_dump(),
+        **times.model_dump(),
         results=metrics.steps,
         delivered=metrics.frames,
         dropped={f"{cause} at {stage}": count for (stage, cause), count in dropped.items()},

@@ -32,26 +32,29 @@ class MemoryConfig(ThreadedModelConfig):
 
     videos: Annotated[
         tuple[str, ...],
-        VideoArgument("Videos whose largest frame size is measured as well.", is_needed=False),
+        VideoArgument("Videos; their largest frame size is measured too.", is_needed=False),
     ] = ()
     model_name: ModelName = RUN_MODEL
-    sizes: Annotated[
-        tuple[Literal["360p", "720p", "1080p", "4K"], ...], Option("Sizes of the frames.")
-    ] = ("360p", "720p", "1080p", "4K")
-    batch_sizes: Annotated[tuple[int, ...], Option("Frames in a batch.", least=1)] = (1, 4, 16)
+    sizes: Annotated[tuple[Literal["360p", "720p", "1080p", "4K"], ...], Option("Frame sizes.")] = (
+        "360p",
+        "720p",
+        "1080p",
+        "4K",
+    )
+    batch_sizes: Annotated[tuple[int, ...], Option("Batch sizes.", least=1)] = (1, 4, 16)
     precisions: Annotated[
         tuple[Literal["auto", "float32", "float16", "bfloat16"], ...],
-        Option("float32, float16, bfloat16; auto: float32, and in 16 bits what suits the device."),
+        Option("float32, float16, bfloat16; auto: float32 and the 16-bit ones of the device."),
     ] = ("auto",)
     max_memory: Annotated[
         str | None,
-        Option("Most to take, like 4GiB; else 1/4 of free main memory, 9/10 of a GPU's."),
+        Option("Limit, such as 4GiB; default: 1/4 of free main memory, 9/10 of a GPU's."),
     ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.sizes or not self.precisions:
-            raise ConfigError("sizes and precisions must name one at least, got none")
+            raise ConfigError("sizes and precisions need at least one value each, got none")
         if self.max_memory is not None:
             parse_bytes(self.max_memory)
 
@@ -61,7 +64,7 @@ def announce(config: MemoryConfig) -> str:
     precisions = len(config.precisions) + ("auto" in config.precisions)
     max_rows = precisions * (len(config.sizes) + bool(config.videos))
     return (
-        f"Time: some seconds for each of {counted(max_rows, 'row')} of batches, at most "
+        f"Time: a few seconds for each of {counted(max_rows, 'row')} of batches, at most "
         f"{seconds(ROW_SECONDS)} each"
     )
 
@@ -121,7 +124,7 @@ _TOO_MUCH: Final = ("over_limit", "out_of_memory")
 
 
 Row = Sequence[CellRecord]
-"""One precision and batch size: a batch per frame size."""
+"""Batches of one precision and batch size, one per frame size."""
 Rows = tuple[Row, ...]
 
 
@@ -136,25 +139,25 @@ def _answer(record: MemoryRecord, rows: Rows) -> tuple[Finding, ...]:
     cells = [row[-1] for row in rows if row[0].precision == precision]
     fitting = [cell for cell in cells if cell.status == "measured"]
     too_much = [cell for cell in cells if cell.status in _TOO_MUCH]
-    allowed, at = gibibytes(record.limit_bytes), f"at {record.sizes[-1].name} in {precision}"
+    allowed, size = gibibytes(record.limit_bytes), f"{record.sizes[-1].name} in {precision}"
     if too_much:
-        would = "do" if too_much[0].status == "out_of_memory" else "would"
-        short = f"batches of {too_much[0].batch_size} {would} not fit into {allowed}"
-        fits = f"; of {fitting[-1].batch_size} they do" if fitting else ", and nothing smaller ran"
-        headline = f"Frames {at}: {short}{fits}"
+        would = "does" if too_much[0].status == "out_of_memory" else "would"
+        short = f"a batch of {too_much[0].batch_size} {would} not fit into {allowed}"
+        fits = f"; a batch of {fitting[-1].batch_size} fits" if fitting else "; no smaller one ran"
+        headline = f"At {size}, {short}{fits}"
     elif fitting:
         largest = max(fitting, key=_bytes)
         headline = (
-            f"All fit into {allowed}: batches of {largest.batch_size} {at} take "
+            f"All batches fit into {allowed}: a batch of {largest.batch_size} at {size} takes "
             f"{gibibytes(_bytes(largest))}"
         )
     else:
-        headline = f"What batches {at} take is not known: none could be run"
+        headline = f"The memory of batches at {size} is unknown: none could be run"
     finding = Finding(headline=headline, evidence=tuple(_evidence(record, rows)))
     if record.not_kept is None:
         words = "headrace run --batch-size auto, which starts from these figures"
-        advice = Change(words=words, evidence="what batches took here")
-        finding = replace(finding, change=f"{words} for this model.", advice=advice)
+        advice = Change(words=words, evidence="peak memory of these batches")
+        finding = replace(finding, change=f"{words}.", advice=advice)
     return (finding,)
 
 
@@ -162,38 +165,37 @@ def _evidence(record: MemoryRecord, rows: Rows) -> Iterator[str]:
     if record.device == "cuda":
         base_parts = "the model"
         yield (
-            "Measured on the GPU: what PyTorch reserved, with tensors of what was allocated; "
-            "frames, preprocessing and model all lie there."
+            "Measured on the GPU: memory allocated by tensors, and memory reserved by PyTorch, for "
+            "frames, preprocessing and model."
         )
     else:
         base_parts = "Python, PyTorch and the model"
         yield (
-            "Measured on the CPU, as there is no other figure here: the peak of a whole process, "
-            "Python and PyTorch included."
+            "Measured on the CPU: the peak memory of a whole process, including Python and PyTorch."
         )
     if base := max(row[0].base_bytes or 0 for row in rows):
-        yield f"Before the first batch {gibibytes(base)} are held: {base_parts}."
+        yield f"Memory before the first batch: {gibibytes(base)} ({base_parts})."
     first = rows[0][0].precision
     if growth := list(_growth(record, [row for row in rows if row[0].precision == first])):
-        yield f"Each further frame in a batch takes, in {first}: {', '.join(growth)}."
+        yield f"Memory per further frame of a batch, in {first}: {', '.join(growth)}."
     yield from _compare_precisions(
         [cell for cell in record.cells if cell.status == "measured"], first
     )
     statuses = {cell.status for cell in record.cells}
     if "over_limit" in statuses:
         yield (
-            "“> limit” was not run: by the batches before it, it would take more than the "
-            f"{gibibytes(record.limit_bytes)} that --max-memory allows."
+            "“> limit”: not run, because the prediction from smaller batches exceeds "
+            f"{gibibytes(record.limit_bytes)} (--max-memory)."
         )
     if "out_of_memory" in statuses:
-        yield "“no memory” was run and ran out of it, or a smaller batch had."
+        yield "“no memory”: this batch or a smaller one ran out of memory."
     failed = {cell.why for cell in record.cells if cell.status == "failed"}
     for reason in sorted(filter(None, failed)):
         yield f"Not measured: {reason}."
     if record.not_kept is None:
-        yield "The table is kept for this device, model and PyTorch; with others it is not used."
+        yield "The table is stored for this device, model and PyTorch version only."
     else:
-        yield f"The table is not kept for --batch-size auto: {record.not_kept}."
+        yield f"The table is not stored for --batch-size auto: {record.not_kept}."
 
 
 def _growth(record: MemoryRecord, rows: Sequence[Row]) -> Iterator[str]:
@@ -210,13 +212,13 @@ def _compare_precisions(cells: Sequence[CellRecord], first: Precision) -> Iterat
     """Yield the memory in 16 bits ÷ in 32 bits, for the largest batch run in both."""
     known = {(cell.size, cell.batch_size): cell for cell in cells if cell.precision == first}
     both = [cell for cell in cells if (cell.size, cell.batch_size) in known]
-    for precision, own in grouped(both, lambda cell: cell.precision).items():
-        cell_16 = max(own, key=lambda cell: _bytes(known[cell.size, cell.batch_size]))
+    for precision, group in grouped(both, lambda cell: cell.precision).items():
+        cell_16 = max(group, key=lambda cell: _bytes(known[cell.size, cell.batch_size]))
         reference = known[cell_16.size, cell_16.batch_size]
         if precision != first:
             yield (
-                f"{precision} takes {decimal(_bytes(cell_16) / _bytes(reference))} times what "
-                f"{reference.precision} takes with batches of {reference.batch_size} at "
+                f"{precision} takes {decimal(_bytes(cell_16) / _bytes(reference))} times the "
+                f"memory of {reference.precision}, for a batch of {reference.batch_size} at "
                 f"{reference.size}."
             )
 
@@ -245,7 +247,7 @@ def _bytes(cell: CellRecord) -> int:
 def _chart(record: MemoryRecord, rows: Rows) -> Chart:
     """Return the chart of one precision."""
     precision, batches = rows[0][0].precision, [row[0].batch_size for row in rows]
-    # A distant limit would compress all lines.
+    # A distant limit would flatten all lines.
     is_near = max(_bytes(cell) for row in rows for cell in row) > record.limit_bytes / 3
     limit = {f"limit, {gibibytes(record.limit_bytes)}": record.limit_bytes / _MIB}
     return lines(
@@ -262,8 +264,8 @@ def _chart(record: MemoryRecord, rows: Rows) -> Chart:
         ],
         name=f"memory-{precision}",
         title=f"Memory by batch size, {precision}",
-        reading="Peak memory; a line for each size of the frames: how steep it is, is what each "
-        "further frame takes. It ends where more does not fit.",
+        reading="Peak memory, one line per frame size. The slope is the memory per further frame; "
+        "a line ends where larger batches do not fit.",
         x={"title_text": "frames in a batch", "tickvals": batches},
         y="MiB",
         limits=limit if is_near else None,
@@ -272,7 +274,7 @@ def _chart(record: MemoryRecord, rows: Rows) -> Chart:
 
 MEMORY: Final[Benchmark[MemoryConfig, MemoryRecord, Row]] = Benchmark(
     name="memory",
-    summary="Measure what memory batches take, by frame size, batch size and precision.",
+    summary="Measure the peak memory of batches by frame size, batch size and precision.",
     config=MemoryConfig,
     record=MemoryRecord,
     measure=deferred("memory_processes:measure_memory"),
@@ -289,13 +291,13 @@ MEMORY: Final[Benchmark[MemoryConfig, MemoryRecord, Row]] = Benchmark(
             if record.device == "cuda"
             else ""
         )
-        + "A column for each size of the frames, which are made here as a decoder gives them "
-        f"(uint8), preprocessed ({record.provenance.configuration.get('prep_level')}) and seen by "
-        "the model."
+        + "One column per frame size. Synthetic frames (uint8, as from a decoder) are preprocessed "
+        f"({record.provenance.configuration.get('prep_level')}) and run through the model."
     ),
     answer=_answer,
     charts=lambda record, rows: tuple(
-        _chart(record, tuple(own)) for own in grouped(rows, lambda row: row[0].precision).values()
+        _chart(record, tuple(group))
+        for group in grouped(rows, lambda row: row[0].precision).values()
     ),
     names_machine=False,
     terms=SuiteSpec(

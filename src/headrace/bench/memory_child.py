@@ -29,7 +29,7 @@ _GPU_SHARE = 0.9
 def measure_row(argument: Json, send: Callable[[Json], None]) -> Json:
     """Measure batches of one precision for some frame sizes; statuses as in `memory.py`.
 
-    Each start and each result is sent at once, so a killed process loses at most one batch.
+    Every start and every result is sent at once, so a killed process loses at most one batch.
 
     Raises:
         BackendError: the model cannot run in this precision, or the system reports no peak
@@ -44,7 +44,7 @@ def measure_row(argument: Json, send: Callable[[Json], None]) -> Json:
             batch_size=1,
         )
         preprocess = build_preprocess(options["prep_level"], model.input)
-        _begin(compute.device)
+        _reset_peak(compute.device)
         base, limit = _start(compute.device, options["limit_bytes"])
         send({"base_bytes": base, "limit_bytes": limit})
         for size in options["sizes"]:
@@ -82,11 +82,11 @@ def climb(
         elif not is_full:
             if is_wanted:
                 yield {"batch_size": batch_size, "status": "begun"}
-            peaks_taken = peaks(batch_size)
-            is_full = peaks_taken is None
-            if peaks_taken is not None:
-                known[batch_size] = cast("int", peaks_taken["peak_bytes"])
-                row |= {"status": "measured", **peaks_taken}
+            figures = peaks(batch_size)
+            is_full = figures is None
+            if figures is not None:
+                known[batch_size] = cast("int", figures["peak_bytes"])
+                row |= {"status": "measured", **figures}
         if is_wanted:
             yield row
 
@@ -112,11 +112,11 @@ def _run_batch(
 ) -> dict[str, Json]:
     device, row = model.compute.device, dict[str, Json]()
     if device == "cuda":
-        _begin(device)
+        _reset_peak(device)
         shape = model.input.shape(batch_size, (size[0], size[1]))
         model.run(torch.zeros(shape, device=device))
         row["model_bytes"], _ = _peak(device)
-    _begin(device)
+    _reset_peak(device)
     # Filled, because untouched pages use no memory.
     frames = np.full((batch_size, *size, 3), 127, np.uint8)
     on_device = transfer(frames, device)
@@ -125,7 +125,7 @@ def _run_batch(
     return row
 
 
-def _begin(device: Device) -> None:
+def _reset_peak(device: Device) -> None:
     """Free unused memory and reset the peak."""
     if device == "cpu":
         gc.collect()
@@ -143,13 +143,12 @@ def _peak(device: Device) -> tuple[int, int | None]:
     if device == "cuda":
         torch.cuda.synchronize()
         return torch.cuda.max_memory_reserved(), torch.cuda.max_memory_allocated()
-    row = peak_memory_bytes()
-    if row is None:
+    peak_bytes = peak_memory_bytes()
+    if peak_bytes is None:
         raise BackendError(
-            "the peak memory of a process was asked for, and this system does not report it; "
-            "use Linux, or --device cuda"
+            "this system does not report the peak memory of a process; use Linux, or --device cuda"
         )
-    return row, None
+    return peak_bytes, None
 
 
 def _start(device: Device, limit: int | None) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Processes of `bench memory`, one after the other, and the peaks they report."""
+"""Child processes of `bench memory`, one at a time, and their peaks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -30,7 +30,7 @@ SIZES: Final[dict[str, tuple[int, int]]] = {
 """(height, width)."""
 _SHARE: Final = 0.25
 """Default share of free main memory to use."""
-_IN_COMMON: Final = ("model_name", "weights", "device", "prep_level", "threads")
+_SHARED_OPTIONS: Final = ("model_name", "weights", "device", "prep_level", "threads")
 """Options passed to each process."""
 
 
@@ -85,8 +85,8 @@ def _sizes_of(config: MemoryConfig, context: Context) -> tuple[SizeRecord, ...]:
 
 def _precisions_of(config: MemoryConfig) -> tuple[Precision, ...]:
     usual = usual_precisions(config.device) if "auto" in config.precisions else ()
-    named = [usual if name == "auto" else (name,) for name in config.precisions]
-    return tuple(dict.fromkeys(chain(*named)))
+    precisions = [usual if name == "auto" else (name,) for name in config.precisions]
+    return tuple(dict.fromkeys(chain(*precisions)))
 
 
 def _keep(
@@ -101,7 +101,7 @@ def _keep(
         return "no batch was measured"
     tables = MemoryTables.beside(context.store)
     by_name = {size.name: (size.height, size.width) for size in sizes}
-    for precision, own in grouped(cells, lambda cell: cell.precision).items():
+    for precision, group in grouped(cells, lambda cell: cell.precision).items():
         measured = [
             MemoryCell(
                 size=by_name[cell.size],
@@ -109,7 +109,7 @@ def _keep(
                 peak_bytes=cell.peak_bytes,
                 model_bytes=cell.model_bytes,
             )
-            for cell in own
+            for cell in group
             if cell.peak_bytes is not None
         ]
         try:
@@ -139,8 +139,8 @@ def measured_cells(
         limit: Max bytes; None, on a GPU: the process reads the free memory.
         on_progress: Called at the start of each batch.
     """
-    in_processes = [(size,) for size in sizes] if config.device == "cpu" else [sizes]
-    jobs = list(product(precisions, in_processes))
+    sizes_by_process = [(size,) for size in sizes] if config.device == "cpu" else [sizes]
+    jobs = list(product(precisions, sizes_by_process))
     total, done = len(precisions) * len(sizes) * len(config.batch_sizes), 0
 
     def on_message(name: str, message: Json) -> None:
@@ -153,18 +153,18 @@ def measured_cells(
 
     calls = [
         FunctionSpec(
-            name=process_name(precision, some),
+            name=process_name(precision, job_sizes),
             function=measure_row,
             argument={
-                **{name: getattr(config, name) for name in _IN_COMMON},
+                **{name: getattr(config, name) for name in _SHARED_OPTIONS},
                 "precision": precision,
-                "sizes": [[size.height, size.width] for size in some],
+                "sizes": [[size.height, size.width] for size in job_sizes],
                 "batch_sizes": [*sorted(config.batch_sizes)],
                 "limit_bytes": limit,
             },
-            timeout_seconds=ROW_SECONDS * len(some),
+            timeout_seconds=ROW_SECONDS * len(job_sizes),
         )
-        for precision, some in jobs
+        for precision, job_sizes in jobs
     ]
     endings = run_children(calls, max_running=1, on_message=on_message)
     limits = [
@@ -175,8 +175,8 @@ def measured_cells(
     ]
     cells = [
         cell
-        for (precision, some), ending in zip(jobs, endings, strict=True)
-        for cell in _cells(config, precision, some, ending)
+        for (precision, job_sizes), ending in zip(jobs, endings, strict=True)
+        for cell in _cells(config, precision, job_sizes, ending)
     ]
     return tuple(cells), limit or min(limits, default=1)
 
@@ -192,7 +192,7 @@ def _cells(
     sizes: Sequence[SizeRecord],
     ending: CompletedChild,
 ) -> Iterator[CellRecord]:
-    """Yield one record per batch of a process, including batches that it did not reach."""
+    """Yield one record per batch of a process, including unreached batches."""
     messages = cast("tuple[dict[str, Any], ...]", ending.messages)
     base = next((message["base_bytes"] for message in messages if "base_bytes" in message), None)
     results = {
@@ -200,7 +200,7 @@ def _cells(
         for message in messages
         if "status" in message
     }
-    # A process killed before its first batch does not prove that a batch was too large.
+    # A process killed before its first batch does not prove that a batch is too large.
     is_killed = ending.exit_code == KILLED and not ending.has_timed_out and bool(results)
     # The reason, without the exception class.
     why = in_one_line((ending.error or "").partition(": ")[2]) or ending.error or ending.describe()

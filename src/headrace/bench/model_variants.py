@@ -66,7 +66,7 @@ class CachedFrames:
         return tuple(preprocess(batch) for batch in self.batches)
 
 
-def hold_frames(video: str, batch_size: int, store: IndexStore | None = None) -> CachedFrames:
+def cache_frames(video: str, batch_size: int, store: IndexStore | None = None) -> CachedFrames:
     """Decode up to 4 batches, fewer of large frames; short videos repeat frames.
 
     Raises:
@@ -79,15 +79,13 @@ def hold_frames(video: str, batch_size: int, store: IndexStore | None = None) ->
     free = psutil.virtual_memory().available
     if batch_bytes > _SHARE * free:
         raise ConfigError(
-            f"a batch of {batch_size} frames of {height}x{width} takes "
-            f"{gibibytes(batch_bytes)} before it is preprocessed, and {gibibytes(free)} are free; "
-            "use a smaller --batch-size"
+            f"a batch of {batch_size} frames of {height}x{width} takes {gibibytes(batch_bytes)} "
+            f"before preprocessing, but only {gibibytes(free)} are free; use a smaller --batch-size"
         )
-    room = _MOST_BYTES // batch_bytes
-    count = max(1, min(_BATCHES, room, len(index) // batch_size))
+    count = max(1, min(_BATCHES, _MOST_BYTES // batch_bytes, len(index) // batch_size))
     batches: list[NDArray[np.uint8]] = []
     with closing(open_decoder(index, FrameFormat(size=(height, width)))) as decoder:
-        for start in (len(index) * place // count for place in range(count)):
+        for start in (len(index) * number // count for number in range(count)):
             wanted = tuple(range(start, min(len(index), start + batch_size)))
             frames = np.stack([f for _, f in decoder.run(DecodeJob(wanted, goes_on=False))])
             batches.append(np.resize(frames, (batch_size, *frames.shape[1:])))
@@ -132,7 +130,7 @@ class ModelRuns:
         return for_seconds(batches, frames, seconds=self.seconds, clock=self.clock)
 
     def flow(self, begin: Callable[[], AbstractContextManager[Iterator[float]]]) -> ContinuousWork:
-        """Return a variant that runs continuously; `begin` is its context: see there."""
+        """Return work that runs continuously; `begin`: see `ContinuousWork`."""
         return ContinuousWork(begin=begin, seconds=self.seconds)
 
 
@@ -142,44 +140,44 @@ def model_runs(config: ModelTurnsConfig, context: Context) -> Iterator[ModelRuns
 
     Raises:
         BackendError: the device is missing.
-        MediaError, ConfigError: see `hold_frames`.
+        MediaError, ConfigError: see `cache_frames`.
     """
     compute = config.compute_options(config.batch_size)
     check_available(compute.compute())
     context.on_progress("decoding frames and loading the model", 0, 0)
-    cached = hold_frames(config.videos[0], config.batch_size, context.store)
+    cached = cache_frames(config.videos[0], config.batch_size, context.store)
     with operation_threads(compute.threads):
         yield ModelRuns(compute=compute, cached=cached, seconds=config.seconds, clock=context.clock)
 
 
-def prove_alike(
-    what: str,
+def check_frames_equal(
+    problem: str,
     first: torch.Tensor,
     second: torch.Tensor,
     std: Sequence[float],
     allowed: tuple[float, float],
-    instead: str,
+    fix: str,
 ) -> tuple[float, float]:
     """Return the max and mean difference of normalised frames on the CPU, in grey levels.
 
     Args:
-        what: Start of the error message.
+        problem: Start of the error message.
         first: Frames, float32 [N, 3, H, W].
         second: The same frames by another variant.
         std: Standard deviations of the normalisation.
         allowed: Max and mean difference allowed.
-        instead: End of the error message: the fix.
+        fix: End of the error message.
 
     Raises:
         BackendError: a difference is larger than allowed.
     """
     grey_levels = 255 * torch.tensor(std).reshape(1, 3, 1, 1)
-    distance = (first - second).abs().nan_to_num(nan=inf) * grey_levels
-    most, mean = float(distance.max()), float(distance.mean())
+    difference = (first - second).abs().nan_to_num(nan=inf) * grey_levels
+    most, mean = float(difference.max()), float(difference.mean())
     if most > allowed[0] or mean > allowed[1]:
         raise BackendError(
-            f"{what}: apart by {most:.2g} grey levels, {mean:.2g} in the mean, and {allowed[0]:g} "
-            f"and {allowed[1]:g} are allowed, so nothing was timed; {instead}"
+            f"{problem}: by {most:.2g} grey levels, {mean:.2g} on average; at most {allowed[0]:g} "
+            f"and {allowed[1]:g} are allowed, so nothing was timed; {fix}"
         )
     return most, mean
 
@@ -196,24 +194,24 @@ def scores(model: Model[Any], batch: torch.Tensor) -> torch.Tensor:
         return logits.float().cpu()
 
 
-def prove_same(
-    what: str,
+def check_scores_equal(
+    problem: str,
     score_first: Callable[[torch.Tensor], torch.Tensor],
     score_second: Callable[[torch.Tensor], torch.Tensor],
     batches: Sequence[torch.Tensor],
     device: Device,
     *,
-    instead: str,
+    fix: str,
 ) -> float:
     """Return the largest |difference| of two variants ÷ the largest |score|; NaN is infinite.
 
     Args:
-        what: Start of the error message.
+        problem: Start of the error message.
         score_first: Function from a batch to its scores.
         score_second: The same for the other variant.
         batches: Batches, at least one.
         device: Device of the models; a GPU has a wider tolerance.
-        instead: End of the error message: the fix.
+        fix: End of the error message.
 
     Raises:
         BackendError: the difference exceeds the tolerance of the device.
@@ -221,15 +219,15 @@ def prove_same(
     max_difference = largest = 0.0
     for batch in batches:
         first, second = score_first(batch), score_second(batch)
-        far = (first - second).abs().nan_to_num(nan=inf)
-        max_difference = max(max_difference, float(far.max()))
+        difference = (first - second).abs().nan_to_num(nan=inf)
+        max_difference = max(max_difference, float(difference.max()))
         largest = max(largest, float(first.abs().max()))
     max_difference /= largest or 1.0
     allowed = allowed_difference(device)
     if max_difference > allowed:
         raise BackendError(
-            f"{what}: by {max_difference:.2g} of the largest score, and {allowed:g} is allowed, "
-            f"so nothing was timed; {instead}"
+            f"{problem}: by {max_difference:.2g} of the largest score; at most {allowed:g} is "
+            f"allowed, so nothing was timed; {fix}"
         )
     return max_difference
 

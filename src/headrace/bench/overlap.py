@@ -42,11 +42,11 @@ class OverlapConfig(ThreadedModelConfig):
 
     threads: Annotated[
         int | None,
-        Option("Threads of one operation of PyTorch; with 1, only stages run at once.", least=1),
+        Option("Intra-op threads of PyTorch; with 1, only stages run in parallel.", least=1),
     ] = 1
     seconds: TurnSeconds = 3.0
     repeats: Annotated[
-        int, Option("Repetitions of each variant, at full speed and paced.", least=1)
+        int, Option("Repetitions per variant, at full speed and paced.", least=1)
     ] = 2
 
 
@@ -89,8 +89,8 @@ class OverlapRecord(BenchmarkRecord):
 _KEEPS_UP: Final = 0.95
 """Min share of the offered rate for a variant to keep up."""
 _OTHER: Final[dict[str, str]] = {
-    "sequential": "A loop that does one stage after the other, if the rate is all that counts",
-    "processes": "Several runs beside each other, as stages in processes use more of the cores",
+    "sequential": "A sequential loop, if only the rate matters",
+    "processes": "Several runs in parallel, because stages in processes use more of the cores",
 }
 """Variants that may be faster than a run's threads → advice."""
 _OURS: Final[Variant] = "threads"
@@ -119,7 +119,7 @@ class OverlapRow(RepetitionRow[OverlapRepetition]):
     @cached_property
     def latency(self) -> Distribution:
         """Latency of all paced repetitions, milliseconds."""
-        return replace(self, repetitions=self.paced).distribution(lambda turn: turn.latency_ms)
+        return replace(self, repetitions=self.paced).distribution(lambda timed: timed.latency_ms)
 
     @cached_property
     def work_ms(self) -> dict[str, float]:
@@ -153,10 +153,10 @@ Rows = tuple[OverlapRow, ...]
 
 def rows_of(record: OverlapRecord) -> Rows:
     """Return one row per variant."""
-    groups = grouped(record.turns, lambda turn: (turn.way, bool(turn.latency_ms)))
+    groups = grouped(record.turns, lambda timed: (timed.way, bool(timed.latency_ms)))
     return tuple(
-        OverlapRow(repetitions=own, paced=groups[way, True])
-        for (way, is_paced), own in groups.items()
+        OverlapRow(repetitions=group, paced=groups[way, True])
+        for (way, is_paced), group in groups.items()
         if not is_paced
     )
 
@@ -166,18 +166,18 @@ def _answer(record: OverlapRecord, rows: Rows) -> tuple[Finding, ...]:
     best, rate = ranking.best, ranking.rate(ranking.best)
     times = f"{decimal(ranking.times(best))} times sequential"
     headline = ranking.headline(
-        f"which variant is the fastest; by the median {best.variant}: {rate}",
-        won=f"Fastest by {' and '.join(ranking.alike)}: {rate}, {times}",
-        even=f"Overlap gains nothing here: {ranking.rate(rows[0])} in sequence",
+        f"which variant is fastest; by the medians, {best.variant}: {rate}",
+        won=f"Fastest: {' and '.join(ranking.alike)}, {rate}, {times}",
+        even=f"Overlap gains nothing: {ranking.rate(rows[0])} sequentially",
     )
     change = AGAIN if ranking.noise.doubt else _change(ranking, rows[0], record.cores)
     advice = None
     if not ranking.noise.doubt and _OURS not in ranking.alike:
-        own_rate = next(row.rate.median for row in rows if row.variant == _OURS)
+        threads_rate = next(row.rate.median for row in rows if row.variant == _OURS)
         advice = Change(
             words=_OTHER[best.variant],
-            gain=best.rate.median / own_rate,
-            evidence=f"{rate} against {decimal(own_rate)} in threads, as headrace run works",
+            gain=best.rate.median / threads_rate,
+            evidence=f"{rate} against {decimal(threads_rate)} in threads, as in headrace run",
         )
     evidence = (*_evidence(record, rows), *ranking.noise.sentences("Repetitions of one variant"))
     return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
@@ -187,39 +187,36 @@ def _evidence(record: OverlapRecord, rows: Rows) -> Iterator[str]:
     first, *others = rows
     cores = record.cores
     work = ", ".join(f"{stage} {decimal(ms)}" for stage, ms in first.work_ms.items())
-    busy = (
-        f"the sequential variant keeps {decimal(first.cores)} of {counted(cores, 'core')} busy, so "
-    )
-    allowed = f"; {busy}the cores allow it"
+    limit = "allow this gain"
     if first.spare(cores) < first.overlapped:
-        max_gain = decimal(first.bound(cores))
-        allowed = f", were there cores enough; {busy}these allow {max_gain} times"
+        limit = f"allow only {decimal(first.bound(cores))} times"
     yield (
-        f"In sequence a frame takes {work} ms: sum ÷ max = {decimal(first.overlapped)} times is "
-        f"the most that overlap can gain{allowed}."
+        f"Sequentially, a frame takes {work} ms: overlap gains at most sum ÷ max = "
+        f"{decimal(first.overlapped)} times. The sequential variant keeps {decimal(first.cores)} "
+        f"of {counted(cores, 'core')} busy, so the cores {limit}."
     )
     latencies = [f"{first.variant} {milliseconds(first.latency.mean)}"]
     for row in others:
         more = row.latency.mean - first.latency.mean
         sign = "+" if more >= 0 else "-"
         latencies.append(f"{row.variant} {sign}{milliseconds(abs(more))}")
-    needed, keeping_up = _KEEPS_UP * record.offered_fps, "with which all keep up"
+    min_fps, keeping_up = _KEEPS_UP * record.offered_fps, "all variants keep up"
     late: list[str] = [
-        row.variant for row in rows if min(repetition.fps for repetition in row.paced) < needed
+        row.variant for row in rows if min(repetition.fps for repetition in row.paced) < min_fps
     ]
     if late:
-        keeping_up = f"with which {listing(late)} did not always keep up, so that queues are in it"
+        keeping_up = f"{listing(late)} did not always keep up, so it includes queueing"
     yield (
-        f"Mean latency at {decimal(record.offered_fps)} frames/s, {keeping_up}: "
+        f"Mean latency at {decimal(record.offered_fps)} frames/s ({keeping_up}): "
         f"{', '.join(latencies)}. Overlap raises the rate, not the speed of a single frame."
     )
     yield (
-        f"Starting is not in these figures: the model took {seconds(record.model_seconds)}, the "
-        f"processes with theirs {seconds(record.processes_seconds)}."
+        f"Not counted: startup of the model ({seconds(record.model_seconds)}) and of the processes "
+        f"with their models ({seconds(record.processes_seconds)})."
     )
     yield (
-        f"{counted(record.compared, 'frame')} gave the same class, confidence and picture in every "
-        "way."
+        f"{counted(record.compared, 'frame')} had equal class, confidence and image in all "
+        "variants."
     )
 
 
@@ -227,19 +224,19 @@ def _change(ranking: Ranking, first: OverlapRow, cores: int) -> str:
     gains_nothing = first.variant in ranking.alike
     if gains_nothing and first.spare(cores) < 1 / _SPARE:
         return (
-            "More cores: those there are are busy already, as PyTorch uses several for one "
-            "operation; what they bring is not known before it is tried."
+            "More cores: all are busy already, because PyTorch uses several per operation. Their "
+            "gain is unknown until it is tried."
         )
     if gains_nothing:
-        return f"A quicker {first.longest}: what overlap costs is as much as it gains here."
+        return f"A faster {first.longest}: overlap costs as much as it gains."
     more = ", or more cores" if first.spare(cores) < first.overlapped else ""
     if ranking.times(ranking.best) >= _SPARE * first.bound(cores):
-        return f"A quicker {first.longest}{more}: overlap gains all that it can."
+        return f"A faster {first.longest}{more}: overlap has no more to gain."
     if _OURS in ranking.alike:
-        return "headrace run and headrace.live work by threads already."
+        return "No change: headrace run and headrace.live already use threads."
     return (
-        "Several runs beside each other use the cores as well: processes gain more than threads "
-        "here, which share the interpreter's lock."
+        "Several runs in parallel: processes gain more than threads here, because threads share "
+        "the GIL."
     )
 
 
@@ -252,8 +249,7 @@ def _charts(rows: Rows) -> Charts:
             "frames/s",
             name="rates",
             title="Frames per second, at full speed",
-            reading="The dashed line is what a perfect overlap of the stages would give with cores "
-            "enough.",
+            reading="Dashed line: the rate with perfect overlap of the stages and enough cores.",
             axis="variant",
             limit=("sum ÷ max of the stages", first.rate.median * first.overlapped),
         ),
@@ -263,8 +259,8 @@ def _charts(rows: Rows) -> Charts:
             "ms",
             name="latency",
             title="Latency, paced",
-            reading="From when a frame was due until it had been shown, at one rate for all: "
-            f"{percent(OFFERED)} of what the sequential variant manages.",
+            reading="From the due time of a frame until it was shown, at one rate for all: "
+            f"{percent(OFFERED)} of the sequential rate.",
             axis="variant",
         ),
         bars(
@@ -274,8 +270,8 @@ def _charts(rows: Rows) -> Charts:
             name="work",
             title="Work on a frame, by stage",
             reading="Wall time of each stage at full speed. Stages that run at the same time share "
-            "the cores, so each takes longer than alone. With processes, the model's holds the "
-            "transfer.",
+            "the cores, so each takes longer than alone. With processes, the model's work includes "
+            "the transfer.",
             axis="variant",
             is_stacked=True,
         ),
@@ -283,28 +279,28 @@ def _charts(rows: Rows) -> Charts:
 
 
 def _work(record: OverlapRecord) -> dict[Role, StageWork]:
-    """Return the sequential work of each stage on a frame; on the CPU one core does it."""
+    """Return the sequential work of each stage on a frame; a CPU stage uses one core."""
     sequential, *_ = rows_of(record)
     on_device = record.provenance.configuration.get("device", "cpu") != "cpu"
-    takes = {"sink" if stage == "show" else stage: ms for stage, ms in sequential.work_ms.items()}
+    ms_of = {"sink" if stage == "show" else stage: ms for stage, ms in sequential.work_ms.items()}
     return {
         role: StageWork(
-            ms=takes[role],
-            cpu_ms=0.0 if on_device and role in ("transfer", "model") else takes[role],
+            ms=ms_of[role],
+            cpu_ms=0.0 if on_device and role in ("transfer", "model") else ms_of[role],
         )
         for role in ROLES
-        if role in takes
+        if role in ms_of
     }
 
 
 OVERLAP: Final[Benchmark[OverlapConfig, OverlapRecord, OverlapRow]] = Benchmark(
     name="overlap",
-    summary="Time decode, preprocess, model and display in turn, in threads and in processes.",
+    summary="Time decode, preprocess, model and display: sequential, in threads, in processes.",
     config=OverlapConfig,
     record=OverlapRecord,
     measure=deferred("overlap_variants:measure_overlap"),
     title=lambda record: (
-        f"Frames per second and latency: {counted(record.frames, 'frame')} a repetition, "
+        f"Frames per second and latency: {counted(record.frames, 'frame')} per repetition, "
         f"{counted(record.videos, 'video')}"
     ),
     rows=rows_of,
@@ -316,10 +312,10 @@ OVERLAP: Final[Benchmark[OverlapConfig, OverlapRecord, OverlapRow]] = Benchmark(
         p95_column(lambda row: row.latency.p95),
     ),
     reading=lambda record, rows: (
-        "Frames per second at full speed, medians over the repetitions; CPU is processor time ÷ "
-        f"wall time then. Latency (mean, p95) at {decimal(record.offered_fps)} frames/s, "
-        "from when a frame was due. Model and processes were started before, and the first "
-        f"{counted(record.settling, 'frame')} of each repetition are left out."
+        "Frames per second at full speed, medians over the repetitions, with CPU time ÷ wall time. "
+        f"Latency (mean, p95) at {decimal(record.offered_fps)} frames/s, from the due time of a "
+        "frame. Not counted: startup of model and processes, and the first "
+        f"{counted(record.settling, 'frame')} of each repetition."
     ),
     answer=_answer,
     charts=lambda record, rows: _charts(rows),

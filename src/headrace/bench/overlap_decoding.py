@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 _ALIGNED = 64
+"""Alignment of the tensor in shared memory, bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,7 +43,7 @@ _WAITING: Final = 2
 """Max frames waiting before a stage, in threads and in processes."""
 _SETTLING: Final = 10
 """Uncounted frames at the start of a repetition: threads start, the decoder fills."""
-_FEWEST: Final = 20
+_MIN_FRAMES: Final = 20
 """Min counted frames of a repetition."""
 
 
@@ -51,7 +51,7 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
     """Time all variants on the same frames, interleaved: at full speed and at a common rate.
 
     Raises:
-        StageError: a process ended, or results differ between variants (a bug of headrace).
+        StageError: a process ended, or results differ between variants (a bug in headrace).
     """
     provenance, compute, clock = context.provenance(config), config.compute_options(), context.clock
     indexes = indexes_of(config.videos, context.store)
@@ -63,12 +63,12 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
     with ready_work(compute, clock) as (work, model_seconds):
         context.on_progress("starting processes", 0, 0)
         with process_line(indexes, compute, work, clock) as line:
-            context.on_progress("rehearsing", 0, 0)
+            context.on_progress("calibrating", 0, 0)
             fps = _calibrate(
                 sequential(work, LoadGenerator(indexes, speed=None), clock), config.seconds
             )
-            frames = max(_FEWEST, round(fps * config.seconds)) + _SETTLING
-            played = sum(map(len, indexes)) / sum(index.duration_seconds for index in indexes)
+            frames = max(_MIN_FRAMES, round(fps * config.seconds)) + _SETTLING
+            video_fps = sum(map(len, indexes)) / sum(index.duration_seconds for index in indexes)
             repetitions = ComparedRepetitions(
                 variants={
                     "sequential": lambda *order: sequential(work, source(*order), clock),
@@ -79,7 +79,7 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
                 clock=clock,
             )
             timelines = interleave(
-                [(name, speed) for speed in (None, OFFERED * fps / played) for name in VARIANTS],
+                [(name, speed) for speed in (None, OFFERED * fps / video_fps) for name in VARIANTS],
                 repetitions.take,
                 repeats=config.repeats,
                 label=lambda contender: (
@@ -102,7 +102,7 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
 
 @dataclass(kw_only=True)
 class ComparedRepetitions:
-    """Repetitions whose results are compared with those of the first one."""
+    """Repetitions whose results are compared with the first repetition's."""
 
     variants: Mapping[Variant, Callable[[int, float | None], Iterable[FrameTimeline]]]
     """Variant → function of frames and speed that yields timelines."""
@@ -118,16 +118,16 @@ class ComparedRepetitions:
         """
         name, speed = contender
         watch = Stopwatch(self.clock)
-        passages = list(self.variants[name](self.frames, speed))
-        spent = watch.stop(watch.seconds)
-        self._compare(name, tuple(timeline.answer for timeline in passages))
-        counted = passages[_SETTLING:]
-        late = () if speed is None else counted
+        timelines = list(self.variants[name](self.frames, speed))
+        times = watch.stop(watch.seconds)
+        self._compare(name, tuple(timeline.answer for timeline in timelines))
+        counted = timelines[_SETTLING:]
+        paced = () if speed is None else counted
         return OverlapRepetition(
-            **spent.model_dump(),
+            **times.model_dump(),
             way=name,
             fps=_fps(counted),
-            latency_ms=tuple((timeline.out_ns - timeline.due_ns) / 1e6 for timeline in late),
+            latency_ms=tuple((timeline.out_ns - timeline.due_ns) / 1e6 for timeline in paced),
             work_ms={
                 stage: sum(timeline.work_ns[stage] for timeline in counted) / len(counted) / 1e6
                 for stage in counted[0].work_ns
@@ -137,48 +137,50 @@ class ComparedRepetitions:
     def _compare(self, name: Variant, answers: tuple[FrameResult, ...]) -> None:
         self.answers = self.answers or answers
         differing = [
-            f"frame {first.number} gave {first} at first and {result}"
+            f"frame {first.number} gave {first} in the first repetition, but {result}"
             for result, first in zip(answers, self.answers, strict=False)
             if result != first
         ]
         if len(answers) != len(self.answers):
-            differing.append(f"{len(self.answers)} frames came out at first and {len(answers)}")
+            differing.append(
+                f"the first repetition returned {len(self.answers)} frames, but {len(answers)}"
+            )
         if differing:
             raise StageError(
-                f"{differing[0]} by {name}; this is a fault of headrace: please report it",
+                f"{differing[0]} with {name}; this is a bug in headrace: please report it",
                 stage=name,
             )
 
 
-def _calibrate(passages: Generator[FrameTimeline, None, None], seconds: float) -> float:
+def _calibrate(results: Generator[FrameTimeline, None, None], seconds: float) -> float:
     """Return the frames per second of about half a repetition."""
     timelines: list[FrameTimeline] = []
-    for timeline in passages:
-        timelines.append(timeline)
-        counted = timelines[_SETTLING:]
-        if len(counted) > 1 and counted[-1].out_ns - counted[0].out_ns > seconds * 5e8:
-            break
-    passages.close()
+    with closing(results):
+        for timeline in results:
+            timelines.append(timeline)
+            counted = timelines[_SETTLING:]
+            if len(counted) > 1 and counted[-1].out_ns - counted[0].out_ns > seconds * 5e8:
+                break
     return _fps(timelines[_SETTLING:])
 
 
-def _fps(passages: Sequence[FrameTimeline]) -> float:
-    return (len(passages) - 1) * 1e9 / (passages[-1].out_ns - passages[0].out_ns)
+def _fps(timelines: Sequence[FrameTimeline]) -> float:
+    return (len(timelines) - 1) * 1e9 / (timelines[-1].out_ns - timelines[0].out_ns)
 
 
 def sequential(
     work: ModelWork, source: LoadGenerator, clock: Clock
 ) -> Generator[FrameTimeline, None, None]:
-    """Yield each frame when it was shown; frames do not overlap."""
+    """Yield the timeline of each frame after it was shown; stages do not overlap."""
     waiter, show = Waiter(clock), Show()
     stages: dict[str, Callable[[Any], Any]] = {"preprocess": work.prepare}
     if work.carrier is not None:
         stages["transfer"] = work.carrier.carry
     stages["model"] = work.model.run
     with closing(source.frames(0, waiter)) as frames:
-        asked_ns = clock.now_ns()
+        request_ns = clock.now_ns()
         for frame in frames:
-            moments = [max(asked_ns, waiter.resumed_ns), clock.now_ns()]
+            moments = [max(request_ns, waiter.resumed_ns), clock.now_ns()]
             value: Any = frame.pixels[None]
             for stage in stages.values():
                 value = stage(value)
@@ -186,27 +188,27 @@ def sequential(
             answer = show(frame.pixels, value, frame.number)
             moments.append(clock.now_ns())
             names = ("decode", *stages, "show")
-            spent = dict(zip(names, np.diff(moments).tolist(), strict=True))
+            work_ns = dict(zip(names, np.diff(moments).tolist(), strict=True))
             yield FrameTimeline(
-                due_ns=frame.arrived_ns, out_ns=moments[-1], work_ns=spent, answer=answer
+                due_ns=frame.arrived_ns, out_ns=moments[-1], work_ns=work_ns, answer=answer
             )
-            asked_ns = clock.now_ns()
+            request_ns = clock.now_ns()
 
 
 def threaded(work: ModelWork, source: LoadGenerator, clock: Clock) -> Iterator[FrameTimeline]:
-    """Yield each frame when a live pipeline, without drops, has shown it."""
+    """Yield the timeline of each frame after a live pipeline without drops has shown it."""
     show, answers = Show(), dict[int, FrameResult]()
 
-    def showing(answered: ViewBatch) -> None:
-        frame = answered.views[0][0]
-        answers[frame.number] = show(frame.pixels, answered.outputs[0], frame.number)
+    def show_result(batch: ViewBatch) -> None:
+        frame = batch.views[0][0]
+        answers[frame.number] = show(frame.pixels, batch.outputs[0], frame.number)
 
     plan = LivePlan(
         sources=[source],
         model_runner=work.runner,
         overload=DropPolicy(keeps_all=True, queue=_WAITING, max_staleness_seconds=None),
         transfer=work.carrier,
-        show=showing,
+        show=show_result,
     )
     with LivePipeline(plan, clock) as flow:
         for item in flow:
@@ -224,8 +226,8 @@ def process_line(
 ) -> ProcessPipeline:
     """Return a pipeline of decoder, preprocessing and model processes; entering starts them.
 
-    Starting imports PyTorch, loads the model and warms it up. `work` gives the size of the model
-    input.
+    Starting imports PyTorch, loads the model and warms it up. `work` determines the size of the
+    model input.
     """
     sizes = {index.info.upright_size for index in indexes}
     tensors = [work.prepare(np.zeros((1, *size, 3), np.uint8)).nbytes for size in sizes]
@@ -243,19 +245,19 @@ def process_line(
 def in_processes(
     line: ProcessPipeline, clock: Clock, frames: int, speed: float | None
 ) -> Iterator[FrameTimeline]:
-    """Yield each frame when it was shown; `frames` and `speed`: see `LoadGenerator`."""
+    """Yield the timeline of each frame after it was shown; arguments: see `LoadGenerator`."""
     show = Show()
-    with closing(line.run((frames, speed))) as passed:
-        for item, memory in passed:
+    with closing(line.run((frames, speed))) as items:
+        for item, memory in items:
             shared: SharedFrame = item.value
-            began_ns = clock.now_ns()
+            start_ns = clock.now_ns()
             assert shared.labels is not None
             answer = show(shared.pixels(memory), shared.labels, shared.number)
-            ended_ns = clock.now_ns()
+            end_ns = clock.now_ns()
             yield FrameTimeline(
                 due_ns=shared.due_ns,
-                out_ns=ended_ns,
-                work_ns={**_work_ns(item.spans), "show": ended_ns - began_ns},
+                out_ns=end_ns,
+                work_ns={**_work_ns(item.spans), "show": end_ns - start_ns},
                 answer=answer,
             )
 

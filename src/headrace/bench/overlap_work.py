@@ -1,7 +1,4 @@
-"""Work on a frame in every variant of `bench overlap`, and the process stages.
-
-Frames and tensors stay in shared memory.
-"""
+"""Work on a frame, equal in all variants of `bench overlap`, and the process stages."""
 
 import io
 import zlib
@@ -75,7 +72,7 @@ class Show:
     """Draws labels on a frame and encodes it, as for a browser page."""
 
     def __init__(self) -> None:
-        """Start without overlays."""
+        """Start without overlays; they are created by frame size."""
         self._overlays: dict[tuple[int, int], Overlay] = {}
 
     def __call__(self, pixels: NDArray[np.uint8], labels: Labels, number: int) -> FrameResult:
@@ -92,7 +89,7 @@ class Show:
 
 @contextmanager
 def ready_work(compute: ComputeOptions, clock: Clock) -> Iterator[tuple[ModelWork, float]]:
-    """Yield the stages with a loaded and warm model, and the seconds to prepare it.
+    """Yield the stages with a loaded, warmed-up model, and the seconds to prepare it.
 
     The threads of PyTorch are set for the block.
 
@@ -101,14 +98,14 @@ def ready_work(compute: ComputeOptions, clock: Clock) -> Iterator[tuple[ModelWor
         BackendError: the device is missing, or the model cannot run there.
     """
     with operation_threads(compute.threads):
-        watch = StartupTimer(clock)
+        timer = StartupTimer(clock)
         model = ready_model(
             lambda: load_classifier(compute.model_name, compute.weights),
             compute,
             batch_size=compute.batch_size,
-            timer=watch,
+            timer=timer,
         )
-        yield ModelWork(model, compute), sum(part.seconds for part in watch.parts)
+        yield ModelWork(model, compute), sum(part.seconds for part in timer.parts)
 
 
 def stages_of(
@@ -144,12 +141,12 @@ def _preprocess_stage(argument: tuple[PrepLevel, InputSpec, int | None]) -> Iter
 
 @contextmanager
 def _model_stage(compute: ComputeOptions) -> Iterator[Any]:
-    with ready_work(compute, SYSTEM_CLOCK) as (ready, _):
+    with ready_work(compute, SYSTEM_CLOCK) as (stages, _):
 
         def work(memory: memoryview, frame: SharedFrame) -> SharedFrame:
             tensor = frame.tensor(memory)
-            if ready.carrier is not None:
-                tensor = ready.carrier.carry(tensor)
-            return replace(frame, labels=ready.model.run(tensor))
+            if stages.carrier is not None:
+                tensor = stages.carrier.carry(tensor)
+            return replace(frame, labels=stages.model.run(tensor))
 
         yield work

@@ -9,10 +9,10 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveIn
 
 from headrace.bench.benchmark import Benchmark, BenchmarkRecord, SuiteSpec, deferred
 from headrace.bench.charts import Line, lines
-from headrace.bench.config import BenchmarkConfig
+from headrace.bench.config import ClipsConfig
 from headrace.bench.ladder import Saturation
 from headrace.cached_property import cached_property
-from headrace.config_fields import FrameSize, Option
+from headrace.config_fields import Option
 from headrace.measuring.decode_counts import median_column, p95_column, rate_columns
 from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck, Repetition, RepetitionRow
 from headrace.profiling.findings.finding import Change, Finding
@@ -20,38 +20,28 @@ from headrace.profiling.number_format import counted, decimal, megabytes, millis
 from headrace.report.benchmark_page import Column
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.runtime.distribution import Distribution
-from headrace.sampling.clip_shape import Boundary
 
 DEFAULT_FACTOR: Final = 2
 """Default prefetch_factor of a DataLoader."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrefetchConfig(BenchmarkConfig):
+class PrefetchConfig(ClipsConfig):
     """Options of `bench prefetch`."""
 
     prefetch_factor: Annotated[
-        tuple[int, ...], Option("Batches that each worker makes ahead.", least=1)
+        tuple[int, ...], Option("Batches that each worker prefetches.", least=1)
     ] = (1, 2, 4, 8)
     workers: Annotated[int, Option("num_workers of the DataLoader.", least=1)] = 1
     step_ms: Annotated[
         float | None,
-        Option(
-            "How long training on a batch takes; by default as long as loading one.",
-            least=0,
-            most=60_000,
-        ),
+        Option("Milliseconds per training step; default: loading time.", least=0, most=60_000),
     ] = None
-    batch_size: Annotated[int, Option("Clips in a batch.", least=1)] = 1
-    clip_len: Annotated[int, Option("Frames in a clip.", least=1)] = 16
-    stride: Annotated[int, Option("1 means consecutive frames.", least=1)] = 2
-    size: FrameSize = (256, 256)
-    boundary: Annotated[Boundary, Option("What a video that is shorter than a clip does.")] = "wrap"
     seconds: Annotated[
         float,
-        Option("How long a repetition takes, about; 300 batches at most.", above=0, most=3600),
+        Option("Approximate seconds per repetition; at most 300 batches.", above=0, most=3600),
     ] = 5.0
-    repeats: Annotated[int, Option("Repetitions of each setting.", least=1)] = 3
+    repeats: Annotated[int, Option("Repetitions per setting.", least=1)] = 3
 
 
 class PrefetchRepetition(Repetition):
@@ -126,12 +116,12 @@ class PrefetchRow(RepetitionRow[PrefetchRepetition]):
         return median(copies) if copies else None
 
 
-_WHAT_PINNED_MEMORY_DOES: Final = (
-    "Pinned memory is page-locked: a GPU copies from it by itself, so that "
-    "batch.to('cuda', non_blocking=True) returns at once and the copy overlaps with what the GPU "
-    "computes; from other memory the loop waits until the batch is copied.",
-    "It costs one more copy in main memory, which a thread of the DataLoader makes, and memory "
-    "that the system can neither move nor swap out.",
+_PINNED_MEMORY: Final = (
+    "Pinned memory is page-locked: the GPU copies from it by DMA, so "
+    "batch.to('cuda', non_blocking=True) returns at once and the copy overlaps with computation. "
+    "From pageable memory, the loop waits for the copy.",
+    "It costs one more copy in main memory, by a thread of the DataLoader, and memory that the "
+    "system can neither move nor swap out.",
 )
 
 
@@ -140,19 +130,19 @@ def pinning(rows: Sequence[PrefetchRow], point: PrefetchRow, noise: NoiseCheck) 
     pinned = next((row for row in rows if row.is_pinned and row.factor == point.factor), None)
     if pinned is None or pinned.copy_ms is None or point.copy_ms is None:
         return Finding(
-            headline="pin_memory was not measured: without a GPU it does nothing",
-            evidence=("PyTorch warns and ignores it then.", *_WHAT_PINNED_MEMORY_DOES),
+            headline="pin_memory was not measured: it has no effect without a GPU",
+            evidence=("Without a GPU, PyTorch ignores it with a warning.", *_PINNED_MEMORY),
         )
     gain = pinned.rate.median / point.rate.median
     rates = f"{decimal(pinned.rate.median)} frames/s, {decimal(point.rate.median)} without it"
     headline = f"With pin_memory the loop is {times(gain)} as fast: {rates}"
     if noise.doubt:
-        headline = f"{noise.doubt} what pin_memory brings; by the medians {rates}"
+        headline = f"{noise.doubt} what pin_memory gains; by the medians, {rates}"
     elif ALIKE <= gain <= 1 / ALIKE:
         headline = f"pin_memory makes no difference to the rate: {rates}"
-    holding = (
-        f"Handing a batch to the GPU holds the loop up for {milliseconds(pinned.copy_ms)} from "
-        f"pinned memory, with non_blocking=True; for {milliseconds(point.copy_ms)} from other."
+    copies = (
+        f"The transfer of a batch blocks the loop for {milliseconds(pinned.copy_ms)} from pinned "
+        f"memory (non_blocking=True), for {milliseconds(point.copy_ms)} from pageable memory."
     )
     change = Change(
         words="pin_memory=True, and batch.to('cuda', non_blocking=True)", gain=gain, evidence=rates
@@ -160,7 +150,7 @@ def pinning(rows: Sequence[PrefetchRow], point: PrefetchRow, noise: NoiseCheck) 
     is_worth_it = gain > 1 / ALIKE and not noise.doubt
     return Finding(
         headline=headline,
-        evidence=(holding, *_WHAT_PINNED_MEMORY_DOES),
+        evidence=(copies, *_PINNED_MEMORY),
         change=AGAIN if noise.doubt else str(change) if is_worth_it else None,
         advice=change if is_worth_it else None,
     )
@@ -176,8 +166,8 @@ def _saturation(rows: Sequence[PrefetchRow]) -> Saturation[PrefetchRow]:
         unit="frames/s",
         label=_label,
         setting=_label,
-        surplus="more only holds more batches in memory",
-        further="--prefetch-factor with a larger number",
+        surplus="more only buffers more batches",
+        further="a larger --prefetch-factor",
     )
 
 
@@ -187,12 +177,13 @@ def _answer(record: PrefetchRecord, rows: tuple[PrefetchRow, ...]) -> tuple[Find
     slower_ms, workers = max(record.load_ms, record.step_ms), counted(record.workers, "worker")
     evidence = [
         *saturation.rule("the smallest depth"),
-        f"The loop is busy {milliseconds(record.step_ms)} with a batch, and {workers} alone "
-        f"{'makes' if record.workers == 1 else 'make'} one every {milliseconds(record.load_ms)}: "
-        f"about {decimal(record.batch_frames * 1e3 / slower_ms)} frames/s are possible at best. "
-        "Depth evens out batches that take longer than others; it makes none faster.",
+        f"A training step takes {milliseconds(record.step_ms)}; {workers} "
+        f"{'loads' if record.workers == 1 else 'load'} a batch every "
+        f"{milliseconds(record.load_ms)}: at best about "
+        f"{decimal(record.batch_frames * 1e3 / slower_ms)} frames/s. A deeper prefetch evens out "
+        "slow batches; it does not speed up loading.",
         _steadiness(saturation),
-        f"prefetch_factor × num_workers batches of {megabytes(batch_bytes)} are made ahead: "
+        f"prefetch_factor × num_workers batches of {megabytes(batch_bytes)} are prefetched: "
         f"{megabytes(point.factor * record.workers * batch_bytes)} with {_label(point)}.",
         *noise.sentences("Repetitions of one setting"),
     ]
@@ -200,9 +191,9 @@ def _answer(record: PrefetchRecord, rows: tuple[PrefetchRow, ...]) -> tuple[Find
     if len(saturation.rows) > 1 and not noise.doubt:
         advice = Change(words=f"{_label(point)} for the DataLoader")
         for base in (row for row in saturation.rows if row.factor == DEFAULT_FACTOR):
-            rates = f"{saturation.rate(point)}, {saturation.rate(base)} with {base.factor}"
-            gain, reason = point.rate.median / base.rate.median, f"{rates}, which is its default"
-            advice = replace(advice, gain=gain, evidence=reason)
+            rates = f"{saturation.rate(point)} against {saturation.rate(base)} with the default"
+            gain = point.rate.median / base.rate.median
+            advice = replace(advice, gain=gain, evidence=f"{rates} of {DEFAULT_FACTOR}")
     return replace(depth, advice=advice), pinning(rows, point, noise)
 
 
@@ -215,23 +206,24 @@ def _steadiness(saturation: Saturation[PrefetchRow]) -> str:
         wait += f" and {milliseconds(other.waits.mean)}"
     return (
         f"Latency jitter (std of the intervals between batches) is {jitter} with "
-        f"{_label(first) if other is first else other.factor}; a batch is waited for "
-        f"{wait} in the mean."
+        f"{_label(first) if other is first else other.factor}; the mean wait for a batch is "
+        f"{wait}."
     )
 
 
 def _charts(rows: tuple[PrefetchRow, ...]) -> tuple[Chart, ...]:
-    plain, pinned = ([row for row in rows if row.is_pinned is is_it] for is_it in (False, True))
-    even = [
+    plain = [row for row in rows if not row.is_pinned]
+    pinned = [row for row in rows if row.is_pinned]
+    jitter_and_wait = [
         Line(
-            name + end,
-            [(row.factor, figure(row)) for row in some],
+            name + suffix,
+            [(row.factor, figure(row)) for row in group],
             color=color,
-            is_dotted=bool(end),
+            is_dotted=bool(suffix),
         )
-        for end, some in (("", plain), (", pinned", pinned))
-        if some
-        for name, color, figure in _EVENNESS
+        for suffix, group in (("", plain), (", pinned", pinned))
+        if group
+        for name, color, figure in _JITTER_AND_WAIT
     ]
     rates = [(row.factor, row.rate) for row in pinned]
     return (
@@ -241,23 +233,22 @@ def _charts(rows: tuple[PrefetchRow, ...]) -> tuple[Chart, ...]:
             axis="prefetch_factor",
             name="prefetch",
             title="Frames per second by prefetch_factor",
-            reading="The loop's frames ÷ its time; the bars reach from the slowest to the fastest "
-            "repetition. The ring is where it saturates: the smallest depth above the dashed line.",
+            reading="Frames ÷ time of the loop; bars span the slowest to the fastest repetition. "
+            "Ring: saturation, the smallest depth above the dashed line.",
         ),
         lines(
-            even,
+            jitter_and_wait,
             name="waits",
-            title="How evenly batches come",
-            reading="Jitter is the standard deviation of the intervals between batches, wait how "
-            "long the loop stands still for one. Both fall as long as depth evens out what "
-            "differs.",
+            title="Jitter and wait by prefetch_factor",
+            reading="Jitter: standard deviation of the intervals between batches. Wait: time the "
+            "loop waits for a batch. Both fall while a deeper prefetch evens out slow batches.",
             x={"title_text": "prefetch_factor", "tickvals": [row.factor for row in plain]},
             y="ms",
         ),
     )
 
 
-_EVENNESS: Final[tuple[tuple[str, str, Callable[[PrefetchRow], float]], ...]] = (
+_JITTER_AND_WAIT: Final[tuple[tuple[str, str, Callable[[PrefetchRow], float]], ...]] = (
     ("jitter", PLAIN, lambda row: row.jitter_ms),
     ("mean wait", MARK, lambda row: row.waits.mean),
 )
@@ -265,7 +256,7 @@ _EVENNESS: Final[tuple[tuple[str, str, Callable[[PrefetchRow], float]], ...]] = 
 
 PREFETCH: Final[Benchmark[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Benchmark(
     name="prefetch",
-    summary="Time a training loop for each prefetch_factor of a DataLoader, on a GPU also pinned.",
+    summary="Time a training loop by prefetch_factor of a DataLoader; on a GPU, also pinned.",
     config=PrefetchConfig,
     record=PrefetchRecord,
     measure=deferred("prefetch_loop:measure_prefetch"),
@@ -286,11 +277,11 @@ PREFETCH: Final[Benchmark[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Benchm
         Column("copy ms", lambda row: decimal(row.copy_ms)),
         median_column("MB", lambda repetition: repetition.memory_bytes / 1e6),
     ),
-    reading="Medians over the repetitions, of the same clips with every setting; the first "
-    "batches of a repetition, while workers begin, are left out. Jitter is the standard "
-    "deviation of the intervals between batches; wait (mean, p95) how long the loop stood "
-    "still for one; copy how long handing it to a GPU held the loop up. Memory is that of all "
-    "processes at the end of a repetition, what they share counted once.",
+    reading="Medians over the repetitions, with the same clips for every setting. The first "
+    "batches of a repetition, during worker startup, are not counted. Jitter: standard deviation "
+    "of the intervals between batches. Wait (mean, p95): time the loop waits for a batch. Copy: "
+    "time a transfer to the GPU blocks the loop. MB: memory of all processes at the end of a "
+    "repetition; shared memory is counted once.",
     answer=_answer,
     charts=lambda record, rows: _charts(rows),
     terms=SuiteSpec(concerns="loading"),

@@ -18,17 +18,16 @@ from headrace.bench.prefetch import (
     PrefetchRecord,
     PrefetchRepetition,
 )
-from headrace.loaders.datasets import VideoDataset
 from headrace.measuring.interleaved import Stopwatch, interleave
-from headrace.measuring.loader_adapters import failing_in_words, more_workers_than_cores
+from headrace.measuring.loader_adapters import ignore_worker_warning, iterate_batches
 from headrace.profiling.resource_usage import memory_bytes
 from headrace.runtime.waitable_source import Waiter
 
 _SETTLING: Final = 2
 """Uncounted batches per worker."""
-_REHEARSED: Final = 12
+_CALIBRATED: Final = 12
 """Batches of the calibration."""
-_FEWEST, _MOST = 12, 300
+_MIN_BATCHES, _MAX_BATCHES = 12, 300
 """Min and max counted batches of a repetition."""
 
 
@@ -40,9 +39,9 @@ def measure_prefetch(config: PrefetchConfig, context: Context) -> PrefetchRecord
         ConfigError: a video is too short for a clip.
     """
     provenance = context.provenance(config)
-    context.on_progress("rehearsing", 0, 0)
-    with closing(PrefetchLoop(config, _REHEARSED, context)) as rehearsal:
-        load_ms = mean(rehearsal.take(DEFAULT_FACTOR, step_ms=0.0).intervals_ms)
+    context.on_progress("calibrating", 0, 0)
+    with closing(PrefetchLoop(config, _CALIBRATED, context)) as calibration:
+        load_ms = mean(calibration.take(DEFAULT_FACTOR, step_ms=0.0).intervals_ms)
     step_ms = load_ms if config.step_ms is None else config.step_ms
     fitting = round(config.seconds * 1e3 / max(load_ms, step_ms))
     settings = [
@@ -50,7 +49,7 @@ def measure_prefetch(config: PrefetchConfig, context: Context) -> PrefetchRecord
         for is_pinned in ((False, True) if torch.cuda.is_available() else (False,))
         for factor in sorted(config.prefetch_factor)
     ]
-    batches = min(_MOST, max(_FEWEST, fitting))
+    batches = min(_MAX_BATCHES, max(_MIN_BATCHES, fitting))
     with closing(PrefetchLoop(config, batches, context)) as training:
         repetitions = interleave(
             settings,
@@ -76,7 +75,7 @@ class PrefetchLoop:
     """Training loop over the same clips; close it after use."""
 
     def __init__(self, config: PrefetchConfig, batches: int, context: Context) -> None:
-        """Open the videos; nothing is decoded yet.
+        """Open the videos, without decoding.
 
         Args:
             config: Clips and number of workers.
@@ -93,15 +92,7 @@ class PrefetchLoop:
         # More batches than counted, so that workers can prefetch until the last one.
         ahead = max(config.prefetch_factor) * config.workers
         items = (self._settling + batches + ahead) * config.batch_size
-        self._clips = VideoDataset(
-            config.videos * -(-items // len(config.videos)),
-            config.clip_len,
-            config.stride,
-            size=config.size,
-            boundary=config.boundary,
-            index_store=context.store,
-        )
-        self._clips.set_epoch(0)  # the same clips each time
+        self._clips = config.dataset(-(-items // len(config.videos)), context.store)
 
     def close(self) -> None:
         """Close the videos."""
@@ -113,7 +104,7 @@ class PrefetchLoop:
         """Train on the clips, worker startup included; time the counted batches.
 
         Args:
-            prefetch_factor: Batches that each worker makes ahead.
+            prefetch_factor: Batches that each worker prefetches.
             is_pinned: Whether batches are in pinned memory.
             step_ms: Milliseconds of a training step.
 
@@ -123,7 +114,7 @@ class PrefetchLoop:
         clock, config = self._clock, self._config
         waits_ms, intervals_ms, copies_ms = [], [], list[float]()
         train = partial(self._train, seconds=step_ms / 1e3, is_pinned=is_pinned)
-        with more_workers_than_cores():
+        with ignore_worker_warning():
             loader = DataLoader(
                 self._clips,
                 batch_size=config.batch_size,
@@ -131,21 +122,21 @@ class PrefetchLoop:
                 prefetch_factor=prefetch_factor,
                 pin_memory=is_pinned,
             )
-        with closing(failing_in_words(loader)) as batches:
+        with closing(iterate_batches(loader)) as batches:
             for _ in range(self._settling):
                 train(next(batches))
             watch, done_ns = Stopwatch(clock), clock.now_ns()
             for _ in range(self._batches):
-                asked_ns = clock.now_ns()
+                request_ns = clock.now_ns()
                 batch = next(batches)
-                came_ns = clock.now_ns()
+                arrival_ns = clock.now_ns()
                 copies_ms += train(batch)
                 before_ns, done_ns = done_ns, clock.now_ns()
-                waits_ms.append((came_ns - asked_ns) / 1e6)
+                waits_ms.append((arrival_ns - request_ns) / 1e6)
                 intervals_ms.append((done_ns - before_ns) / 1e6)
-            spent, memory = watch.stop(watch.seconds), memory_bytes()
+            times, memory = watch.stop(watch.seconds), memory_bytes()
         return PrefetchRepetition(
-            **spent.model_dump(),
+            **times.model_dump(),
             prefetch_factor=prefetch_factor,
             is_pinned=is_pinned,
             frames=self._batches * config.batch_size * config.clip_len,
@@ -165,9 +156,9 @@ class PrefetchLoop:
         if not torch.cuda.is_available():
             self._waiter.pause(seconds)
             return []
-        began_ns = self._clock.now_ns()
-        moved = batch["frames"].to("cuda", non_blocking=is_pinned)
-        held_ms = (self._clock.now_ns() - began_ns) / 1e6
+        start_ns = self._clock.now_ns()
+        frames = batch["frames"].to("cuda", non_blocking=is_pinned)
+        blocked_ms = (self._clock.now_ns() - start_ns) / 1e6
         self._waiter.pause(seconds)
-        torch.cuda.current_stream(moved.device).synchronize()
-        return [held_ms]
+        torch.cuda.current_stream(frames.device).synchronize()
+        return [blocked_ms]

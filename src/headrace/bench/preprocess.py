@@ -1,4 +1,4 @@
-"""Preprocessing benchmark: each level on CPU and GPU, beside decoding and the model."""
+"""Preprocessing benchmark: each level on CPU and GPU, with decoding and the model."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +53,7 @@ class PreprocessConfig(BenchmarkConfig):
 
     one_video_of: ClassVar = "preprocess"
     model_name: ModelName = SMALL_MODEL
-    """Light, so that preprocessing matters, as it does beside a GPU."""
+    """Light, so preprocessing matters, as it does with a GPU."""
     weights: Weights = "none"
     batch_size: BatchSize = 4
     """Small: the complex level of a large frame takes long."""
@@ -90,17 +90,17 @@ class PreprocessRecord(VariantRecord):
     """Intra-op threads on the CPU of steps other than `1 thread`."""
     steps: tuple[TimedStep, ...]
     compared: PositiveInt
-    """Frames preprocessed by each level on each device and compared, before timing."""
+    """Frames compared before timing, for each level and device."""
     agreement: tuple[Agreement, ...]
 
 
 _USUAL: Final = "medium"
 """Level that matches the model's evaluation transform."""
 _CHANGES: Final = {
-    "cpu, 1 thread": Change(words="--threads 1 of headrace run", options={"threads": 1}),
+    "cpu, 1 thread": Change(words="headrace run --threads 1", options={"threads": 1}),
     "gpu": PREP_ON_GPU,
 }
-"""Path → change of options of a run for it."""
+"""Path → change of a run to use it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,8 +137,8 @@ def paths(rows: Sequence[VariantRow[TimedStep]]) -> tuple[Path, ...]:
     elif (INFER, "1 thread") in by_step:
         steps["cpu, 1 thread"] = ((_USUAL, "1 thread"), (INFER, "1 thread"))
     return tuple(
-        Path(name=name, rows=(by_step[DECODE, "cpu"], *(by_step[step] for step in behind)))
-        for name, behind in steps.items()
+        Path(name=name, rows=(by_step[DECODE, "cpu"], *(by_step[step] for step in later)))
+        for name, later in steps.items()
     )
 
 
@@ -147,14 +147,14 @@ def _answer(record: PreprocessRecord, rows: Rows[TimedStep]) -> tuple[Finding, .
     used = {row.variant: row for path in (base, *others) for row in path.rows}
     noise = record.noise(list(used.values()))
     levels = {row.facts.place: row.ms.median for row in rows if row.facts.name == _USUAL}
-    takes = f"{decimal(levels['cpu'])} ms/frame on the CPU"
+    cost = f"{decimal(levels['cpu'])} ms/frame on the CPU"
     if "gpu" in levels:
-        takes = f"{decimal(levels['gpu'])} ms/frame on the GPU, {takes}"
+        cost = f"{decimal(levels['gpu'])} ms/frame on the GPU, {cost}"
     else:
-        takes = f"{takes}, {percent(levels['cpu'] / base.ms)} of decode, transform and infer"
-    headline = f"Preprocessing ({_USUAL}) takes {takes}"
+        cost = f"{cost}, {percent(levels['cpu'] / base.ms)} of decode, transform and infer"
+    headline = f"Preprocessing ({_USUAL}) takes {cost}"
     if noise.doubt:
-        headline = f"{noise.doubt} what preprocessing takes; by the medians ({_USUAL}) {takes}"
+        headline = f"{noise.doubt} how long preprocessing ({_USUAL}) takes; by the medians, {cost}"
     change, advice = _change(noise, base, others)
     evidence = (*_evidence(record, rows), *noise.sentences("Repetitions of one step"))
     return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
@@ -168,8 +168,8 @@ def _change(noise: NoiseCheck, base: Path, others: Sequence[Path]) -> tuple[str,
     evidence = f"decode, transform and infer: {decimal(best.ms)} ms against {decimal(base.ms)} ms"
     if best is base or best.ms > ALIKE * base.ms:
         return (
-            f"No gain is known: nothing here is clearly quicker than {base.name}.",
-            Change(words=f"stay with preprocessing on {base.name}", gain=1.0, evidence=evidence),
+            f"No gain: no path is clearly faster than {base.name}.",
+            Change(words=f"keep preprocessing on {base.name}", gain=1.0, evidence=evidence),
         )
     change, gain = _CHANGES[best.name], base.ms / best.ms
     return (
@@ -186,31 +186,34 @@ def _evidence(record: PreprocessRecord, rows: Rows[TimedStep]) -> Iterator[str]:
             f"{decimal(row.ms.median)}"
             for row in path.rows
         )
-        yield f"A frame on {path.name}: {steps}; together {decimal(path.ms)} ms."
+        yield f"A frame on {path.name}: {steps}; {decimal(path.ms)} ms in total."
     yield (
-        "A run overlaps these steps and goes as fast as its longest one; the sum is what a frame "
-        "takes when nothing else is under way."
+        "A run overlaps these steps, so the longest one limits its rate; the sum is the time of a "
+        "single frame."
     )
     if all(step.place != "gpu" for step in record.steps):
-        yield "PyTorch sees no GPU here, so this is the CPU's half of the comparison."
+        yield "PyTorch finds no GPU, so only the CPU was measured."
     if record.agreement:
         max_difference = max(agreed.most for agreed in record.agreement)
         yield (
-            f"{counted(record.compared, 'frame')} became the same tensors in every place, apart by "
-            f"{decimal(max_difference)} grey levels at most, before anything was timed "
-            f"({MOST_APART:g} are allowed, {MEAN_APART:g} in the mean)."
+            f"Before timing, the tensors of {counted(record.compared, 'frame')} were compared "
+            f"between devices: they differ by at most {decimal(max_difference)} grey levels "
+            f"(allowed: {MOST_APART:g}, {MEAN_APART:g} on average)."
         )
 
 
 def _charts(rows: Rows[TimedStep]) -> Charts:
-    by_step, whole = _by_step(rows), paths(rows)
+    by_step, frame_paths = _by_step(rows), paths(rows)
     devices = list(dict.fromkeys(row.facts.place for row in rows))
     names = list(dict.fromkeys(row.facts.name for row in rows))
 
-    def spent(name: str) -> list[float]:
-        return [sum(row.ms.median for row in p.rows if row.facts.name == name) for p in whole]
+    def ms_of(name: str) -> list[float]:
+        return [
+            sum(row.ms.median for row in path.rows if row.facts.name == name)
+            for path in frame_paths
+        ]
 
-    of_a_path = {"decode": DECODE, "transform": _USUAL, "transfer": TRANSFER, "infer": INFER}
+    steps = {"decode": DECODE, "transform": _USUAL, "transfer": TRANSFER, "infer": INFER}
     return (
         bars(
             [f"transform: {name}" if name in LEVELS else name for name in names],
@@ -225,26 +228,25 @@ def _charts(rows: Rows[TimedStep]) -> Charts:
             name="steps",
             title="Decode, transform and infer",
             axis="step",
-            reading="What a frame takes in each step, with the machine to itself; of transform the "
-            "three levels. On a GPU, frames are carried there first, which counts as transform.",
+            reading="Time per frame of each step, run alone; transform by level. On a GPU, "
+            "transform includes the transfer of frames.",
         ),
         bars(
-            [path.name for path in whole],
-            {label: spent(name) for label, name in of_a_path.items() if any(spent(name))},
+            [path.name for path in frame_paths],
+            {label: ms_of(name) for label, name in steps.items() if any(ms_of(name))},
             "ms per frame",
             name="paths",
-            title="One frame, from the file to the result",
+            title="One frame, from file to result",
             axis="preprocessed on",
             is_stacked=True,
-            reading=f"Medians, with the level {_USUAL}: what a frame takes when nothing else is "
-            "under way.",
+            reading=f"Medians, with level {_USUAL}: the time of a single frame.",
         ),
     )
 
 
 PREPROCESS: Final = VariantBenchmark(
     name="preprocess",
-    summary="Time each level of preprocessing on CPU and GPU, beside decoding and the model.",
+    summary="Time each level of preprocessing on CPU and GPU, with decoding and the model.",
     config=PreprocessConfig,
     record=PreprocessRecord,
     prepare=deferred("preprocess_variants:prepare"),
@@ -252,9 +254,9 @@ PREPROCESS: Final = VariantBenchmark(
         f"Decode, transform and infer: frames of {record.size[0]}x{record.size[1]}, {record.model}"
     ),
     reading=lambda record, rows: (
-        "Medians over the repetitions, each step with the machine to itself. On the CPU PyTorch "
-        f"uses {counted(record.threads, 'thread')} for one operation, or 1 where noted; "
-        "decoding uses all cores. Levels are those of headrace models --prep."
+        "Medians over the repetitions; each step runs alone. On the CPU, PyTorch uses "
+        f"{counted(record.threads, 'intra-op thread')}, or 1 where noted; decoding uses all cores. "
+        "Levels: see headrace models --prep."
     ),
     facts=lambda record: {step.way: step for step in record.steps},
     columns=(

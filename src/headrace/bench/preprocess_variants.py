@@ -8,7 +8,13 @@ import numpy as np
 import torch
 
 from headrace.bench.benchmark import Context
-from headrace.bench.model_variants import ModelRuns, decoding, hold_frames, on_device, prove_alike
+from headrace.bench.model_variants import (
+    ModelRuns,
+    cache_frames,
+    check_frames_equal,
+    decoding,
+    on_device,
+)
 from headrace.bench.preprocess import (
     DECODE,
     INFER,
@@ -37,13 +43,13 @@ Models = Mapping[Place, Model[Labels]]
 
 @contextmanager
 def prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[PreprocessRecord]]:
-    """Prove equal tensors on all devices; yield every step on every device.
+    """Check that all devices give equal tensors; yield every step on every device.
 
     Raises:
         ConfigError, MediaError: model or video is not available.
         BackendError: tensors differ between GPU and CPU.
     """
-    cached = hold_frames(config.videos[0], config.batch_size, context.store)
+    cached = cache_frames(config.videos[0], config.batch_size, context.store)
     compute = ComputeOptions(
         model_name=config.model_name, weights=config.weights, batch_size=config.batch_size
     )
@@ -61,8 +67,8 @@ def prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[P
         **_timed_passes(runs, models, levels),
     }
     steps = {
-        f"{name}, {place}": TimedStep(way=f"{name}, {place}", name=name, place=place)
-        for name, place in works
+        f"{name}, {device}": TimedStep(way=f"{name}, {device}", name=name, place=device)
+        for name, device in works
     }
 
     yield VariantSet(
@@ -83,49 +89,54 @@ def prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[P
 def _agreements(
     runs: ModelRuns, models: Models, levels: Mapping[PrepLevel, Preprocess]
 ) -> Iterator[Agreement]:
-    """Yield the difference of each place's tensors from the CPU's, one frame per batch."""
+    """Yield the difference of each device's tensors from the CPU's, for one frame per batch."""
     frames, std = np.stack([batch[0] for batch in runs.cached.batches]), models["cpu"].input.std
-    for place in [place for place in models if place != "cpu"]:
+    for device in [device for device in models if device != "cpu"]:
         for level, preprocess in levels.items():
-            with _threads(place):
-                tensors = _on_device(preprocess, place)(frames).cpu()
-            what = f"preprocessing ({level}) gives other tensors on {place} than on the CPU"
-            expected, fix = preprocess(frames), "preprocess on the CPU"
-            most, mean = prove_alike(what, expected, tensors, std, (MOST_APART, MEAN_APART), fix)
-            yield Agreement(level=level, place=place, most=most, mean=mean)
+            with _threads(device):
+                tensors = _on_device(preprocess, device)(frames).cpu()
+            most, mean = check_frames_equal(
+                f"tensors of preprocessing ({level}) differ between {device} and the CPU",
+                preprocess(frames),
+                tensors,
+                std,
+                allowed=(MOST_APART, MEAN_APART),
+                fix="preprocess on the CPU",
+            )
+            yield Agreement(level=level, place=device, most=most, mean=mean)
 
 
 def _timed_passes(
     runs: ModelRuns, models: Models, levels: Mapping[PrepLevel, Preprocess]
 ) -> dict[tuple[str, Place], Work]:
-    """Return the work of each step that goes through cached batches."""
+    """Return the work of each step on cached batches."""
     batches = runs.cached.batches
     works: dict[tuple[str, Place], Work] = {
-        (level, place): runs.passes(batches, _on_device(preprocess, place))
+        (level, device): runs.passes(batches, _on_device(preprocess, device))
         for level, preprocess in levels.items()
-        for place in models
+        for device in models
     }
     tensors = [levels["medium"](batch) for batch in batches]
-    for place, model in models.items():
-        if place == "gpu":
-            works[TRANSFER, place] = runs.passes(tensors, Transfer("cuda").carry)
-        works[INFER, place] = runs.passes(on_device(tensors, model.compute.device), model.run)
+    for device, model in models.items():
+        if device == "gpu":
+            works[TRANSFER, device] = runs.passes(tensors, Transfer("cuda").carry)
+        works[INFER, device] = runs.passes(on_device(tensors, model.compute.device), model.run)
     return works
 
 
-def _threads(place: Place) -> AbstractContextManager[None]:
-    return operation_threads(1 if place == "1 thread" else None)
+def _threads(device: Place) -> AbstractContextManager[None]:
+    return operation_threads(1 if device == "1 thread" else None)
 
 
-def _on_device(preprocess: Preprocess, place: Place) -> Preprocess:
-    """Return preprocessing of CPU frames in a place; for a GPU it includes the transfer."""
-    if place != "gpu":
+def _on_device(preprocess: Preprocess, device: Place) -> Preprocess:
+    """Return preprocessing of CPU frames on a device; for a GPU, with the transfer."""
+    if device != "gpu":
         return preprocess
     carrier = Transfer("cuda")
 
-    def carried(frames: Frames) -> torch.Tensor:
+    def transfer_and_preprocess(frames: Frames) -> torch.Tensor:
         tensor = preprocess(carrier.carry(frames))
-        torch.cuda.current_stream().synchronize()  # so that the timing includes it
+        torch.cuda.current_stream().synchronize()  # so that the timing includes the GPU's work
         return tensor
 
-    return carried
+    return transfer_and_preprocess

@@ -10,7 +10,7 @@ from headrace.bench.benchmark import Benchmark, Registered
 from headrace.errors import ConfigError, in_words
 from headrace.runs.launch.problems import closest
 
-_PLACES: Final = (
+_PATHS: Final = (
     "stages:STAGES",
     "workers:WORKERS",
     "prefetch:PREFETCH",
@@ -31,7 +31,7 @@ _PLACES: Final = (
 )
 """Module and name of each benchmark, in help order."""
 BENCHMARKS: Final[tuple[Registered, ...]] = tuple(
-    resolve_name(f"headrace.bench.{place}") for place in _PLACES
+    resolve_name(f"headrace.bench.{path}") for path in _PATHS
 )
 
 
@@ -55,17 +55,16 @@ def load_benchmark(path: Path) -> Registered:
     except Exception as error:
         raise ConfigError(f"{path} cannot be run: {in_words(error)}") from error
     known = set(map(id, BENCHMARKS))
-    defined = {id(value): value for value in vars(module).values() if isinstance(value, Benchmark)}
-    own = [value for number, value in defined.items() if number not in known]
-    if len(own) != 1:
+    values = {id(value): value for value in vars(module).values() if isinstance(value, Benchmark)}
+    defined = [value for identity, value in values.items() if identity not in known]
+    if len(defined) != 1:
         raise ConfigError(
-            f"{path} must define one Benchmark, and defines {len(own) or 'none'}; a "
-            "VariantBenchmark becomes one by its benchmark()"
+            f"{path} must define exactly one Benchmark, got {len(defined) or 'none'}; benchmark() "
+            "of a VariantBenchmark returns one"
         )
-    taken = ["all", *(benchmark.name for benchmark in BENCHMARKS)]
-    if own[0].name in taken:
+    if defined[0].name in ("all", *(benchmark.name for benchmark in BENCHMARKS)):
         raise ConfigError(
-            f"the benchmark of {path} is called {own[0].name}, as one of headrace's: give it "
-            "another name"
+            f"{path} must not reuse the name of a headrace benchmark, got {defined[0].name!r}; "
+            "give it another name"
         )
-    return own[0]
+    return defined[0]

@@ -1,4 +1,4 @@
-"""Configuration, record and variants of `bench sampling`: random frames beside a baseline."""
+"""Configuration, record and variants of `bench sampling`: random frames against a baseline."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, get_args
@@ -14,13 +14,13 @@ from headrace.profiling.provenance import Record
 from headrace.sampling.rho_estimate import DEFAULT_RHO
 from headrace.units import parse_bytes
 
-Way = Literal["baseline", "dataset", "naive", "look-ahead", "quarter", "permutation", "bursts"]
+Variant = Literal["baseline", "dataset", "naive", "look-ahead", "quarter", "permutation", "bursts"]
 """Values of `--strategies`."""
-WAYS: Final[tuple[Way, ...]] = get_args(Way)
-LADDER: Final[tuple[Way, ...]] = ("naive", "quarter", "look-ahead")
-"""Variants with equal frames in growing memory: none, a quarter, all of it."""
+VARIANTS: Final[tuple[Variant, ...]] = get_args(Variant)
+LADDER: Final[tuple[Variant, ...]] = ("naive", "quarter", "look-ahead")
+"""Variants with equal frames and increasing memory: none, a quarter, all."""
 QUARTER: Final = 4
-"""Divisor of the memory for the variant with less of it."""
+"""Divisor of the memory for the variant with less memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,40 +29,38 @@ class SamplingConfig(BenchmarkConfig):
 
     batch_size: BatchSize = 128
     size: FrameSize = (256, 256)
-    memory_budget: Annotated[str, Option("For frames that wait; like 256MiB or 1GiB.")] = "1GiB"
+    memory_budget: Annotated[str, Option("Memory for buffered frames, such as 256MiB.")] = "1GiB"
     """One variant has a quarter of it."""
-    burst: Annotated[int, Option("Frames in a burst.", least=2)] = 8
+    burst: Annotated[int, Option("Frames per burst.", least=2)] = 8
     rho: Annotated[
-        float, Option("Correlation of the gradients of two frames of a burst.", least=0, most=1)
+        float, Option("Intraclass correlation of gradients within a burst.", least=0, most=1)
     ] = DEFAULT_RHO
-    workers: Annotated[
-        int, Option("Processes or threads that decode, the same for all.", least=1)
-    ] = 2
-    strategies: Annotated[tuple[Way, ...], Option("Which to measure; the baseline always is.")] = (
-        WAYS
+    workers: Annotated[int, Option("Decoding processes or threads of each strategy.", least=1)] = 2
+    strategies: Annotated[
+        tuple[Variant, ...], Option("Strategies to compare with the baseline.")
+    ] = VARIANTS
+    seconds: Annotated[float, Option("Seconds per repetition, without its warm-up.", above=0)] = (
+        10.0
     )
-    seconds: Annotated[
-        float, Option("How long each repetition is measured; warming up comes on top.", above=0)
-    ] = 10.0
     """Warm-up takes at most six times as long."""
-    repeats: Annotated[int, Option("Repetitions of each strategy.", least=1)] = 3
+    repeats: Annotated[int, Option("Repetitions per strategy.", least=1)] = 3
 
     def __post_init__(self) -> None:
         super().__post_init__()
         parse_bytes(self.memory_budget)
 
     @property
-    def variants(self) -> tuple[Way, ...]:
+    def variants(self) -> tuple[Variant, ...]:
         """Measured variants, the baseline first."""
         return tuple(
-            variant for variant in WAYS if variant == "baseline" or variant in self.strategies
+            variant for variant in VARIANTS if variant == "baseline" or variant in self.strategies
         )
 
 
 class StrategyRecord(Record):
     """One variant and its effect on gradients; `docs/explanation/sampling.md` derives it."""
 
-    name: Way
+    name: Variant
     bias: float
     """Max bias of the expected gradient, in σ of a frame's gradient."""
     design_effect: float
@@ -98,7 +96,7 @@ class SamplingRecord(BenchmarkRecord):
     """In timing order; interleaved."""
 
 
-def label(variant: Way, source: SamplingConfig | SamplingRecord) -> str:
+def label(variant: Variant, source: SamplingConfig | SamplingRecord) -> str:
     """Return the display name of a variant: `look-ahead 256 MiB`."""
     memory_budget = parse_bytes(source.memory_budget)
     return {
@@ -112,43 +110,42 @@ def label(variant: Way, source: SamplingConfig | SamplingRecord) -> str:
     }[variant]
 
 
-def how(variant: Way, record: SamplingRecord) -> str:
+def how(variant: Variant, record: SamplingRecord) -> str:
     """Return the description of a variant."""
     batch, burst = record.batch_size, record.burst
     return {
         "baseline": "a stock DataLoader; for each frame it opens the file, seeks and decodes",
         "dataset": "FrameDataset in a stock DataLoader; files stay open, a GOP is decoded once "
         "for all of its frames in a batch",
-        "naive": "FrameLoader(lookahead=1); threads, files stay open, no frame is held for later",
+        "naive": "FrameLoader(lookahead=1); decodes in threads, keeps files open, buffers nothing",
         "look-ahead": "FrameLoader(); a GOP is decoded once for as many batches as fit the memory",
-        "quarter": "the same in a quarter of the memory",
-        "permutation": "FrameLoader(sampling=ShuffledFrames()), planned likewise",
+        "quarter": "the same with a quarter of the memory",
+        "permutation": "FrameLoader(sampling=ShuffledFrames()), planned in the same way",
         "bursts": f"FrameLoader(sampling=Bursts(frames_per_burst={burst}, lanes={batch}), "
-        f"lookahead={burst_lookahead(burst, batch)}); holds what its bursts need, however much "
-        "memory there is",
+        f"lookahead={burst_lookahead(burst, batch)}); buffers its bursts, with any memory budget",
     }[variant]
 
 
 def draws(strategy: StrategyRecord, record: SamplingRecord) -> str:
-    """Return the text on the frames a variant draws and their ESS; equal for equal batches."""
+    """Return the description of the frames a variant draws and of their ESS."""
     batch, burst = record.batch_size, record.burst
     if strategy.name == "permutation":
         return (
-            "each frame once an epoch, in shuffled order. No bias; frames of one GOP meet in a "
-            f"batch by chance alone. The effective sample size (ESS) of a batch of {batch} is "
-            f"{batch}, and more over an epoch, because the noise evens out"
+            "each frame once per epoch, in shuffled order. No bias; frames of one GOP share a "
+            f"batch only by chance. The effective sample size (ESS) of a batch of {batch} is "
+            f"{batch}; over an epoch it is larger, because noise averages out"
         )
     if strategy.name == "bursts":
         return (
-            f"each frame once an epoch, {burst} from one decoding. No bias, and no two of a burst "
-            "in a batch; but they come soon after one another, and the long-run effective sample "
-            f"size (ESS) of a batch of {batch} is {batch / strategy.inflation:.0f} (statistical "
-            f"inefficiency 1 + {burst - 1} x {record.rho:g} = {decimal(strategy.inflation)}), "
-            "until whole epochs even it out"
+            f"each frame once per epoch, in bursts of {burst} decoded together. No bias; frames of "
+            "a burst never share a batch, but consecutive batches share bursts. So the "
+            f"long-run effective sample size (ESS) of a batch of {batch} is "
+            f"{batch / strategy.inflation:.0f} (statistical inefficiency 1 + {burst - 1} x "
+            f"{record.rho:g} = {decimal(strategy.inflation)}), until full epochs average it out"
         )
     return (
-        "independent frames, the very same batches. No bias, no more noise than random frames "
-        f"have; the effective sample size (ESS) of a batch of {batch} is {batch}"
+        "independent frames, in identical batches. No bias and no additional noise; the effective "
+        f"sample size (ESS) of a batch of {batch} is {batch}"
     )
 
 

@@ -44,7 +44,7 @@ class SamplingRow(CountedRow[DeliveryRepetition]):
 
     @property
     def is_filled(self) -> bool:
-        """False if its window was still filling while measured."""
+        """False if the window was still filling during a repetition."""
         return all(repetition.is_filled for repetition in self.repetitions)
 
 
@@ -65,7 +65,7 @@ def rows_of(record: SamplingRecord) -> tuple[SamplingRow, ...]:
 
 
 def ladder_of(rows: tuple[SamplingRow, ...]) -> Saturation[SamplingRow] | None:
-    """Return the rows of `LADDER` in growing memory; None with fewer than two."""
+    """Return the rows of `LADDER`, with increasing memory; None with fewer than two."""
     ran = {row.strategy.name: row for row in rows}
     ladder = [ran[name] for name in LADDER if name in ran]
     if len(ladder) < 2:
@@ -76,8 +76,8 @@ def ladder_of(rows: tuple[SamplingRow, ...]) -> Saturation[SamplingRow] | None:
         label=lambda row: row.label,
         subject="memory",
         setting=lambda row: f"As much memory as {row.label}",
-        surplus="the rest is of more use to the model",
-        further="twice the --memory-budget, if the machine has it,",
+        surplus="the model has more use for the rest",
+        further="twice the --memory-budget, if the machine has it",
     )
 
 
@@ -89,20 +89,20 @@ _WASTEFUL: Final = 1.5
 
 def answer(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> tuple[Finding, ...]:
     """Return the bottleneck of the fastest variant, the saturation of memory and the ESS."""
-    worth = grouped(record.strategies, lambda strategy: draws(strategy, record))
-    drawn = "nothing" if len(worth) == 1 else "nothing, but for what draws other frames"
+    groups = grouped(record.strategies, lambda strategy: draws(strategy, record))
+    cost = "none" if len(groups) == 1 else "none, except for strategies that draw other frames"
     return (
         _verdict(record, rows),
         _memory(record, rows),
         Finding(
-            headline=f"What it costs in statistics: {drawn}",
+            headline=f"Statistical cost: {cost}",
             evidence=tuple(
-                f"{', '.join(label(strategy.name, record) for strategy in own)}: {words}."
-                for words, own in worth.items()
+                f"{', '.join(label(strategy.name, record) for strategy in group)}: {words}."
+                for words, group in groups.items()
             ),
         ),
         Finding(
-            headline="The strategies",
+            headline="Strategies",
             evidence=tuple(
                 f"{label(strategy.name, record)}: {how(strategy.name, record)}."
                 + (f" Not possible here: {strategy.why_not}." if strategy.why_not else "")
@@ -121,26 +121,25 @@ def _verdict(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
     advice = None
     if best is not baseline and not record.noise((best, baseline)).doubt:
         advice = Change(
-            words=f"Random frames by {best.label}, not by a DataLoader that seeks for each",
+            words=f"Random frames by {best.label}, instead of a DataLoader with a seek per frame",
             gain=best.times,
             evidence=f"{decimal(best.rate.median)} against {decimal(baseline.rate.median)} "
             "images/s",
         )
     evidence = [
-        f"{best.label} decodes {decimal(best.decoded)} frames for each image, the "
-        f"baseline {decimal(baseline.decoded)}; that takes {decimal(best.cpu_ms)} ms of processor "
-        f"time against {decimal(baseline.cpu_ms)} ms.",
-        f"{best.label} keeps {decimal(best.cores)} of {counted(record.cores, 'usable core')} "
-        f"busy with {counted(record.workers, 'worker')}, the baseline {decimal(baseline.cores)}; "
-        f"other programs meanwhile {others[0]} and {others[1]}.",
-        f"It counts as bound by decoding from {percent(BUSY)} of the cores that its workers can "
-        "use.",
-        f"Before it was timed, {counted(record.compared, 'frame')} came out equal, bit for bit, "
-        "from the baseline, a FrameDataset and a FrameLoader.",
+        f"{best.label} decodes {decimal(best.decoded)} frames per image in "
+        f"{decimal(best.cpu_ms)} ms of CPU time; the baseline decodes "
+        f"{decimal(baseline.decoded)} in {decimal(baseline.cpu_ms)} ms.",
+        f"With {counted(record.workers, 'worker')}, {best.label} keeps {decimal(best.cores)} of "
+        f"{counted(record.cores, 'usable core')} busy, the baseline {decimal(baseline.cores)}; "
+        f"other programs kept {others[0]} and {others[1]} busy.",
+        f"Decoding counts as the limit from {percent(BUSY)} of the cores that the workers can use.",
+        f"Before timing, {counted(record.compared, 'frame')} of the baseline, a FrameDataset and a "
+        "FrameLoader were equal, bit for bit.",
         *record.noise(rows).sentences("Repetitions of one strategy"),
     ]
     return Finding(
-        headline=f"Fastest is {' and '.join(names)}: {decimal(best.rate.median)} images/s, "
+        headline=f"Fastest: {' and '.join(names)}, {decimal(best.rate.median)} images/s, "
         f"{decimal(best.times)} times the baseline; {bound}",
         evidence=tuple(evidence),
         change=change,
@@ -149,42 +148,44 @@ def _verdict(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
 
 
 def _bound(record: SamplingRecord, row: SamplingRow, baseline: SamplingRow) -> tuple[str, str]:
-    """Return the bottleneck of a row, and the one change to try."""
+    """Return the bottleneck of a row, and a change to try."""
     usable, workers = record.cores, record.workers
     noise = record.noise((row, baseline))
     if noise.is_disturbed:
         # CPU time has a resolution of about 10 ms, so it may be 0 in a short repetition.
-        saved = decimal(baseline.cpu_ms / row.cpu_ms) if row.cpu_ms else ""
-        but = f", but processor time is {saved} times less" if saved else ""
-        return f"other programs ran meanwhile{but}", AGAIN
+        if not row.cpu_ms:
+            return "other programs ran", AGAIN
+        saved = decimal(baseline.cpu_ms / row.cpu_ms)
+        return f"other programs ran, but the CPU time is {saved} times less", AGAIN
     if noise.is_unsteady:
-        return "too unsteady to say what limits it", AGAIN
+        return "the repetitions vary too much to say what limits it", AGAIN
     could = min(workers, usable)
     if row.cores < BUSY * could:
-        more = f": up to {decimal(could / row.cores)} times" if row.cores else ""
-        gain = f"{more}, until they are busy" if more else ""
+        gain = (
+            f": up to {decimal(could / row.cores)} times, until all are busy" if row.cores else ""
+        )
         return (
-            "not bound by processors, which had time to spare",
+            "not limited by the CPU, which was idle at times",
             "Faster storage, or more --workers than cores, so that some decode while others "
             f"wait{gain}.",
         )
     if workers < usable:
         return (
-            f"bound by decoding, with {counted(workers, 'worker')}",
-            f"--workers {usable}, one for each core: up to {decimal(usable / workers)} times, if "
-            "decoding is as fast on all of them.",
+            f"limited by decoding, with {counted(workers, 'worker')}",
+            f"--workers {usable}, one per core: up to {decimal(usable / workers)} times, if all "
+            "cores decode equally fast.",
         )
     if row.decoded > _WASTEFUL:
         change = (
-            "More --memory-budget: most frames are decoded only to get to others; up to "
+            "A larger --memory-budget: most frames are decoded only to reach others; up to "
             f"{decimal(row.decoded)} times, if each were decoded once."
         )
     else:
         change = (
-            "More cores, or copies of the videos at the size of the model (see headrace plan): "
-            "hardly anything is decoded in vain any more. What either gains is not known."
+            "More cores, or proxies at the size of the model (see headrace plan): few frames are "
+            "decoded needlessly. The gain of either is unknown."
         )
-    return "bound by decoding, on all cores", change
+    return "limited by decoding, on all cores", change
 
 
 def _memory(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
@@ -192,25 +193,26 @@ def _memory(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
     ladder = ladder_of(rows)
     if ladder is None:
         return Finding(
-            headline="Where memory saturates was not measured",
+            headline="The saturation of memory was not measured",
             evidence=(
-                f"It takes two of {', '.join(LADDER)}: the same frames in ever more memory.",
+                f"It needs two of {', '.join(LADDER)}: the same frames with increasing memory.",
             ),
-            change=f"--strategies {','.join(LADDER)}, or more --memory-budget where one is not "
+            change=f"--strategies {','.join(LADDER)}, or a larger --memory-budget if one is not "
             "possible.",
         )
     point = ladder.point
     rates = ", ".join(f"{row.label} {ladder.rate(row)}" for row in ladder.rows)
     evidence = [
-        "Saturation is the least memory within 5 % of the best, of what draws the very same "
-        f"frames: {rates}.",
-        f"{point.label} decodes {decimal(point.decoded)} frames for each image; from about 1 on, "
-        "more memory saves nothing that reading in order would cost.",
+        "Saturation: the least memory within 5 % of the best rate, of strategies that draw the "
+        f"same frames: {rates}.",
+        f"{point.label} decodes {decimal(point.decoded)} frames per image; 1 costs as much as "
+        "reading in order.",
     ]
     filling = [row.label for row in ladder.rows if not row.is_filled]
     if filling:
         evidence.append(
-            f"Still filling while measured, so faster in the long run: {', '.join(filling)}."
+            "Measured before the window was filled, so the steady rate is higher: "
+            f"{', '.join(filling)}."
         )
     return ladder.finding(record.noise(ladder.rows), evidence)
 
@@ -219,15 +221,14 @@ def _reading(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> str:
     repetitions = sum(repetition.strategy == "baseline" for repetition in record.turns)
     filling = any(not row.is_filled for row in rows)
     return (
-        f"Medians over {counted(repetitions, 'repetition')} of each strategy. Not counted is the "
-        "warm-up of a repetition: its first batch, and as many frames as a FrameLoader looks ahead"
+        f"Medians over {counted(repetitions, 'repetition')} of each strategy. The warm-up is not "
+        "counted: the first batch, and as many frames as a FrameLoader looks ahead"
         + (f", but at most {FILLING} times the measured time (* is still warming up)" * filling)
-        + ". Speedup is images/s ÷ those of the baseline. Decoded, CPU, seeks, opens and kB read "
-        "are for each frame delivered; the baseline does not count what it reads (-). "
-        "Held are the frames that wait, at most; of a DataLoader, what its workers make ahead. "
-        "Bias is that of the expected gradient, in σ; deff is the variance of a batch ÷ "
-        "that of independent frames, statistical inefficiency the same in the long run, over many "
-        "batches: near 1 is as good as random."
+        + ". Speedup: images/s ÷ images/s of the baseline. Decoded, CPU, seeks, opens and kB read "
+        "are per delivered frame; the bytes that the baseline reads are not counted (-). Held: max "
+        "buffered frames; for a DataLoader, its prefetched batches. Bias: of the expected "
+        "gradient, in σ. deff: variance of a batch ÷ variance of independent frames; statistical "
+        "inefficiency: the same over many batches. Near 1 is as good as independent frames."
     )
 
 
@@ -239,9 +240,8 @@ def _charts(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Charts:
         "images/s",
         name="sampling",
         title="Images per second by strategy",
-        reading="Frames delivered per second, in batches, when the loop does nothing else. Memory "
-        "saturates with the least of it that reaches the dashed line: 95 % of the best that draws "
-        "the very same frames.",
+        reading="Frames delivered per second, in batches, to an idle loop. Memory saturates at the "
+        "least amount that reaches the dashed line: 95 % of the best rate with the same frames.",
         axis="strategy",
         limit=("95 % of the best", ladder.enough) if ladder else None,
     )

@@ -12,7 +12,7 @@ from headrace.bench.sampling import (
     SamplingConfig,
     SamplingRecord,
     StrategyRecord,
-    Way,
+    Variant,
     burst_lookahead,
     label,
 )
@@ -41,7 +41,7 @@ _COMPARED: Final = 16
 def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord:
     """Check that frames are equal, then time `config.repeats` repetitions of each strategy.
 
-    Nothing else should run on the machine.
+    Run it on an idle machine.
 
     Raises:
         ConfigError: a batch is larger than the data set, or the memory does not hold three batches.
@@ -100,7 +100,7 @@ class SamplingVariants:
             )
         return cls(config=config, videos=videos, store=store)
 
-    def delivery(self, variant: Way) -> Delivery:
+    def delivery(self, variant: Variant) -> Delivery:
         """Return the loader of a variant; nothing runs yet.
 
         Raises:
@@ -131,7 +131,7 @@ class SamplingVariants:
         )
         return LoaderDelivery(loader)
 
-    def sampler(self, variant: Way) -> Sampler:
+    def sampler(self, variant: Variant) -> Sampler:
         """Return the sampler of a variant; most variants share one."""
         if variant == "permutation":
             return ShuffledFrames()
@@ -139,7 +139,7 @@ class SamplingVariants:
             return Bursts(frames_per_burst=self.config.burst, lanes=self.config.batch_size)
         return UniformFrames()
 
-    def describe(self, variant: Way) -> StrategyRecord:
+    def describe(self, variant: Variant) -> StrategyRecord:
         """Return the statistics of a variant, and whether it can run.
 
         Only `quarter` and `bursts` may be impossible.
@@ -188,12 +188,12 @@ class SamplingVariants:
         wanted = UniformFrames().order(self.videos.population, 0)[:count].tolist()
         with self._dataset() as dataset:
             items = dataset.__getitems__(wanted)
-        for frame, item, other in zip(wanted, items, loaded, strict=True):
+        for frame, item, pixels in zip(wanted, items, loaded, strict=True):
             expected = plain[frame]
-            if not (torch.equal(item["frame"], expected) and torch.equal(other, expected)):
-                index, place = self.videos.indexes[item["video"]], item["index"]
-                at = f" (at {index.seconds(place):.3f} s)"
-                raise unequal_frame(index, place, "the baseline", at)
+            if not (torch.equal(item["frame"], expected) and torch.equal(pixels, expected)):
+                index, frame_index = self.videos.indexes[item["video"]], item["index"]
+                at = f" (at {index.seconds(frame_index):.3f} s)"
+                raise unequal_frame(index, frame_index, "the baseline", at)
         return count
 
     @property

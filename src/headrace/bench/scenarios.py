@@ -27,13 +27,11 @@ class ScenariosConfig(ThreadedModelConfig):
     """Options of `bench scenarios`."""
 
     one_video_of: ClassVar = "scenarios"
-    batch_size: Annotated[
-        int, Option("Frames in a batch; in real time at most, none waits for others.", least=1)
-    ] = 1
-    seconds: Annotated[
-        float, Option("Duration of a repetition, about, in seconds.", least=2, most=3600)
-    ] = 13.0
-    repeats: Annotated[int, Option("Repetitions of each scenario.", least=1)] = 2
+    batch_size: Annotated[int, Option("Frames per batch; a maximum in real time.", least=1)] = 1
+    seconds: Annotated[float, Option("Approximate seconds per repetition.", least=2, most=3600)] = (
+        13.0
+    )
+    repeats: Annotated[int, Option("Repetitions per scenario.", least=1)] = 2
 
 
 class ScenarioRepetition(LiveRepetition):
@@ -70,7 +68,7 @@ class ScenarioRow(RepetitionRow[ScenarioRepetition]):
 
     @property
     def per_second(self) -> tuple[int, ...]:
-        """Frames delivered in each whole second of the longest repetition."""
+        """Frames delivered in each full second of the longest repetition."""
         return max((repetition.per_second for repetition in self.repetitions), key=len)
 
 
@@ -108,7 +106,7 @@ def rows_of(record: ScenariosRecord) -> tuple[ScenarioRow, ...]:
 
 _STEADY: Final = 0.05
 """FPS CV below which the frame rate is steady."""
-_ROOM: Final = 1.1
+_KEEPS_UP: Final = 1.1
 """Min rate ÷ frame rate of the video for a pipeline to keep up on average."""
 _WORDS: Final = {"offline": "offline", "realtime": "real time"}
 _MISSING_P95: Final = {"offline": "-", "realtime": "n small"}
@@ -122,28 +120,27 @@ def _answer(record: ScenariosRecord, rows: tuple[ScenarioRow, ...]) -> tuple[Fin
     p95 = "" if latency is None else f", p95 latency {milliseconds(latency)}"
     if live.drop_share:
         headline = (
-            f"In real time {percent(live.drop_share)} of the frames are dropped: "
-            f"{decimal(live.rate.median)} of {video_rate} come out{p95}"
+            f"In real time, {percent(live.drop_share)} of the frames are dropped: "
+            f"{decimal(live.rate.median)} of {video_rate} are delivered{p95}"
         )
         if noise.is_disturbed:
-            headline = f"Other programs ran meanwhile, so it may keep up without them. {headline}"
+            headline = f"Other programs ran; without them, it may keep up. {headline}"
     else:
         headline = f"Real time keeps up with {video_rate}{p95}, nothing dropped"
-    no_latency = "Offline there is no latency: a frame is there before it is asked for."
+    no_latency = "Offline there is no latency: frames of a file have no due time."
     if (service := offline.known("service_p50")) is not None:
         no_latency = (
-            f"Offline a batch takes {milliseconds(service)} of work (median); that is no latency, "
-            "as a frame of a file is there before it is asked for."
+            f"Offline, the median work on a batch is {milliseconds(service)}. This is not a "
+            "latency: frames of a file have no due time."
         )
     evidence = [
-        f"Offline the same pipeline makes {decimal(offline.rate.median)} frames/s, "
-        f"{decimal(offline.rate.median / record.frame_rate)} times what the video asks for; "
-        f"processors {percent(offline.cores)} of one core busy, in real time "
-        f"{percent(live.cores)}.",
+        f"Offline, the same pipeline delivers {decimal(offline.rate.median)} frames/s, "
+        f"{decimal(offline.rate.median / record.frame_rate)} times the rate of the video. CPU: "
+        f"{percent(offline.cores)} of one core offline, {percent(live.cores)} in real time.",
         no_latency,
         *_steadiness(offline, live),
-        f"The model was ready after {seconds(record.model_seconds)}, and the first second of each "
-        "repetition is left out.",
+        f"Not counted: {seconds(record.model_seconds)} of model startup, and the first second of "
+        "each repetition.",
         *noise.sentences("Repetitions of one scenario"),
     ]
     return (Finding(headline=headline, evidence=tuple(evidence), change=_change(record, rows)),)
@@ -164,7 +161,7 @@ def _steadiness(offline: ScenarioRow, live: ScenarioRow) -> list[str]:
         return sentences
     words = {
         (True, True): "Frames per second are steady in both scenarios",
-        (True, False): "Frames per second are steady in real time, where the timetable makes them",
+        (True, False): "Frames per second are steady in real time only, where input is paced",
         (False, True): "Frames per second are steady offline only",
         (False, False): "Frames per second are steady in neither scenario",
     }[cv[1] < _STEADY, cv[0] < _STEADY]
@@ -180,21 +177,20 @@ def _change(record: ScenariosRecord, rows: tuple[ScenarioRow, ...]) -> str:
     noise = record.noise(rows)
     if live.drop_share and noise.is_disturbed:
         return AGAIN
-    if live.drop_share and offline.rate.median > _ROOM * record.frame_rate:
+    if live.drop_share and offline.rate.median > _KEEPS_UP * record.frame_rate:
         return (
-            "It is fast enough on the whole; frames were dropped in moments in which it was not. "
-            "--queue 8 of headrace run, with a longer --max-staleness, lets them wait instead: "
-            "fewer drops, more latency."
+            "headrace run --queue 8 with a longer --max-staleness: fewer drops, more latency. The "
+            "mean rate is high enough; frames are dropped only in slow moments."
         )
     if live.drop_share:
         return (
-            "--stride of headrace run, so that fewer frames are asked for, or a lighter model; "
-            "offline no frame is lost."
+            "headrace run --stride, to process fewer frames, or a lighter model; offline, no frame "
+            "is dropped."
         )
     if offline.rate.median > 2 * record.frame_rate:
         return (
-            "There is room: headrace bench live --search streams finds how many such streams "
-            "meet a latency SLO."
+            "There is room: headrace bench live --search streams finds how many streams of this "
+            "video meet a latency SLO."
         )
     return "headrace bench live finds how much more load meets a latency SLO."
 
@@ -207,8 +203,8 @@ def _charts(record: ScenariosRecord, rows: tuple[ScenarioRow, ...]) -> Charts:
         ],
         name="frame-rate",
         title="Frames per second over time",
-        reading="Frames delivered in each whole second of one repetition. Flat is steady; offline "
-        "is as fast as the pipeline can, real time as fast as the video is played.",
+        reading="Frames delivered in each full second of one repetition. A flat line is steady. "
+        "Offline runs at the rate of the pipeline, real time at the rate of the video.",
         x="second of the repetition",
         y="frames/s",
     )
@@ -217,7 +213,7 @@ def _charts(record: ScenariosRecord, rows: tuple[ScenarioRow, ...]) -> Charts:
 
 SCENARIOS: Final[Benchmark[ScenariosConfig, ScenariosRecord, ScenarioRow]] = Benchmark(
     name="scenarios",
-    summary="Run one video offline and as it would be played; compare latency and steadiness.",
+    summary="Run one video offline and in real time; compare latency and steadiness.",
     config=ScenariosConfig,
     record=ScenariosRecord,
     measure=measure_scenarios,
@@ -238,11 +234,10 @@ SCENARIOS: Final[Benchmark[ScenariosConfig, ScenariosRecord, ScenarioRow]] = Ben
         Column("dropped", lambda row: percent(row.drop_share)),
         Column("CPU", lambda row: percent(row.cores)),
     ),
-    reading="Medians over the repetitions. Service is the work on a batch, all stages together; "
-    "p50 and p95 are latency, from when a frame was due until it had been shown: offline there is "
-    "none. Jitter is the standard deviation of the intervals between results, FPS CV standard "
-    "deviation ÷ mean of the frames per second. A video that is shorter than a repetition "
-    "begins again.",
+    reading="Medians over the repetitions. Service: work on a batch in all stages. p50, p95: "
+    "latency from the due time of a frame until it was shown; none offline. Jitter: standard "
+    "deviation of the intervals between results. FPS CV: standard deviation ÷ mean of the frames "
+    "per second. A video shorter than a repetition restarts.",
     answer=_answer,
     charts=_charts,
 )

@@ -40,7 +40,7 @@ class SplitConfig(ModelTurnsConfig):
     split_points: Annotated[
         str | None,
         Option(
-            "Layers to cut behind, with commas between; by default three of the model's blocks.",
+            "Layers to split after, comma-separated; default: three of the model's blocks.",
             flags=("--split-point",),
             metavar="LAYER,...",
         ),
@@ -137,18 +137,16 @@ def _headline(record: SplitRecord, rows: Rows[SplitTiming | None], ranking: Rank
     parts = max(rows[1:], key=lambda row: row.rate.median)
     rates = f"{ranking.rate(parts)} ({parts.variant}) against {ranking.rate(ranking.first)} whole"
     return ranking.headline(
-        f"whether a split pays; by the medians {rates}",
-        won=f"A split of {record.model} pays: {rates}",
-        even=f"No split of {record.model} pays here: {rates}",
+        f"whether a split pays off; by the medians, {rates}",
+        won=f"A split of {record.model} pays off: {rates}",
+        even=f"No split of {record.model} pays off: {rates}",
     )
 
 
 def _changes(record: SplitRecord) -> dict[str, Change]:
     points = {_pipelined_name(cut.layer): f"{record.model}:{cut.layer}" for cut in record.cuts}
     return {
-        variant: Change(
-            words=f"--split-point {point} of headrace run", options={"split_point": point}
-        )
+        variant: Change(words=f"headrace run --split-point {point}", options={"split_point": point})
         for variant, point in points.items()
     }
 
@@ -162,26 +160,26 @@ def _evidence(
 ) -> Iterator[str]:
     if record.device == "cpu":
         yield (
-            "Both parts run on the CPU: they share its cores, so that overlapping gains only what "
-            "one batch at a time leaves idle. --device cuda puts the second part on a GPU."
+            "Both parts run on the CPU and share its cores, so overlap only uses cores that one "
+            "batch at a time leaves idle. --device cuda runs the second part on a GPU."
         )
     for cut in record.cuts:
         parts = (cut.first_ms, cut.transfer_ms, cut.second_ms)
         yield (
-            f"Behind {cut.layer} a frame takes {' + '.join(map(decimal, parts))} ms (first part, "
-            "transfer, second part), one at a time: with a processor each, overlapping gains at "
-            f"most {decimal(sum(parts) / max(parts))} times; {decimal(cut.crossing_bytes / 1e3)} "
-            "kB of a frame go from part to part."
+            f"Split after {cut.layer}, a frame takes {' + '.join(map(decimal, parts))} ms (first "
+            "part, transfer, second part) sequentially. On separate devices, overlap gains at most "
+            f"{decimal(sum(parts) / max(parts))} times. {decimal(cut.crossing_bytes / 1e3)} kB per "
+            "frame cross the split."
         )
     max_difference = max(cut.difference for cut in record.cuts)
-    same = (
-        "the same, bit for bit"
-        if not max_difference
-        else f"apart by {max_difference:.1g} of the largest at most"
+    difference = (
+        f"differ by at most {max_difference:.1g} of the largest score"
+        if max_difference
+        else "are equal, bit for bit"
     )
     yield (
-        f"Scores of {counted(record.compared, 'frame')} were {same}, before anything was timed "
-        f"({record.allowed:g} is allowed)."
+        f"Before timing, the scores of {counted(record.compared, 'frame')} were compared: they "
+        f"{difference} ({record.allowed:g} is allowed)."
     )
 
 
@@ -200,9 +198,9 @@ def _charts(rows: Rows[SplitTiming | None]) -> Charts:
             "frames/s",
             name="rates",
             title="Frames per second of the model",
-            axis="cut behind",
-            reading="The whole model, and in two parts behind each layer: one part after the "
-            "other, and both at work at the same time on different batches.",
+            axis="split after",
+            reading="The whole model, and two parts split after each layer: in turn, and pipelined "
+            "over different batches.",
         ),
         bars(
             layers,
@@ -213,11 +211,11 @@ def _charts(rows: Rows[SplitTiming | None]) -> Charts:
             },
             "ms per frame",
             name="parts",
-            title="Time of a frame in each part",
-            axis="cut behind",
+            title="Time per frame of each part",
+            axis="split after",
             is_stacked=True,
-            reading="One batch at a time, medians over the batches. Parts that overlap take at "
-            "least the longest of these.",
+            reading="One batch at a time, medians over the batches. Overlapping parts take at "
+            "least as long as the longest one.",
         ),
     )
 
@@ -229,7 +227,7 @@ def _part(name: str) -> Column[VariantRow[SplitTiming | None]]:
 
 SPLIT: Final = VariantBenchmark(
     name="split",
-    summary="Time a model whole and split behind some layers; prove first that it scores the same.",
+    summary="Time a model whole and split after some layers, after comparing the scores.",
     config=SplitConfig,
     record=SplitRecord,
     prepare=_prepare,
@@ -238,9 +236,8 @@ SPLIT: Final = VariantBenchmark(
         f"{record.device}"
     ),
     reading=lambda record, rows: (
-        "Of the model alone, on batches that lie in the CPU's memory; medians over the "
-        "repetitions. Behind them a frame's time in each part and on the way between them, one "
-        "batch at a time."
+        "The model alone, on batches in CPU memory; medians over the repetitions. The last columns "
+        "are the time per frame of each part and of the transfer, one batch at a time."
     ),
     facts=_facts,
     further_columns=tuple(map(_part, ("first", "transfer", "second"))),

@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from headrace.bench.model_variants import ModelRuns, prove_same, scores
+from headrace.bench.model_variants import ModelRuns, check_scores_equal, scores
 from headrace.measuring.interleaved import grouped
 from headrace.models.split_model import SplitModule, split_points
 from headrace.runs.run_stages import Transfer
@@ -18,7 +18,7 @@ from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
 
 _CUTS: Final = 3
-"""Layers tried by default."""
+"""Default number of layers."""
 
 Values = tuple[Any, ...]
 Batches = Sequence[torch.Tensor]
@@ -67,13 +67,13 @@ class SplitParts:
         Raises:
             BackendError: the scores differ.
         """
-        max_difference = prove_same(
-            f"{self._model.name} split behind {self.layer} scores otherwise than whole",
+        max_difference = check_scores_equal(
+            f"the scores of {self._model.name} change when it is split after {self.layer}",
             score_whole,
             self.scores,
             self._batches,
             self._model.compute.device,
-            instead="leave this layer out",
+            fix="leave this layer out",
         )
         timed = [self._time_parts(batch) for batch in self._batches]
         crossing = sum(value.nbytes for value in self._begin(self._batches[0]) if _is_tensor(value))
@@ -126,8 +126,8 @@ class SplitParts:
 def blocks(module: nn.Module) -> list[str]:
     """Return the cut points between the blocks of a model, in execution order.
 
-    Blocks are the layers of the outermost level with enough of them; layers with children are
-    preferred.
+    Blocks are the layers of the outermost level with at least `_CUTS` cut points; layers with
+    children are preferred.
     """
     points, modules = split_points(module), dict(module.named_modules())
     with_children = [point for point in points if [*modules[point].children()]]
@@ -142,7 +142,7 @@ def spaced(names: Sequence[str], count: int) -> list[str]:
     """Return `count` evenly spaced names; all of them if there are fewer."""
     if len(names) <= count:
         return list(names)
-    return [names[len(names) * (k + 1) // (count + 1) - 1] for k in range(count)]
+    return [names[len(names) * number // (count + 1) - 1] for number in range(1, count + 1)]
 
 
 def _is_tensor(value: object) -> bool:

@@ -21,7 +21,7 @@ from headrace.report.benchmark_page import Column
 ITERATIONS: Final = 100
 """Min iterations of a quotable CV."""
 
-Batches: TypeAlias = Annotated[tuple[int, ...], Option("Frames in a batch.", least=1)]
+Batches: TypeAlias = Annotated[tuple[int, ...], Option("Batch sizes.", least=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,20 +30,18 @@ class StabilityConfig(ThreadedModelConfig):
 
     one_video_of: ClassVar = "stability"
     target: Annotated[
-        float, Option("Steady is a CV of the FPS by iteration below this.", above=0, most=1)
+        float, Option("CV of the FPS by iteration below which it is steady.", above=0, most=1)
     ] = 0.05
     iterations: Annotated[
-        int, Option("Batches that count in a repetition; a CV needs 100 or more.", least=20)
+        int, Option("Counted batches per repetition; a CV needs at least 100.", least=20)
     ] = ITERATIONS
     batch_sizes: Batches = (1, 2, 4, 8, 16)
     queue_depths: Annotated[
-        tuple[int, ...], Option("Batches that may wait behind each stage.", least=1)
+        tuple[int, ...], Option("Max batches queued after each stage.", least=1)
     ] = (1, 2, 4, 8)
-    repeats: Annotated[
-        int, Option("Repetitions of each candidate; the median counts.", least=1)
-    ] = 3
+    repeats: Annotated[int, Option("Repetitions per candidate; the median counts.", least=1)] = 3
     max_seconds: Annotated[
-        float, Option("No candidate is begun that would end later; the first is.", above=0)
+        float, Option("Time limit of the search; the first candidate always runs.", above=0)
     ] = 90.0
 
 
@@ -116,7 +114,7 @@ class StabilityRecord(BenchmarkRecord):
     left_out: tuple[PositiveInt, ...]
     """Batch sizes larger than the video."""
     unbegun: tuple[PositiveInt, PositiveInt] | None
-    """Next candidate (batch size, queue depth) when the time was up; None: the search ended."""
+    """Next candidate (batch size, queue depth) at the time limit; None: the search ended."""
     turns: tuple[StabilityRepetition, ...]
     """In timing order."""
 
@@ -158,7 +156,7 @@ def _answer(record: StabilityRecord, rows: Rows) -> tuple[Finding, ...]:
     change, advice, run_depth = None, None, record.run_depth
     if best.cv.median >= target:
         verdict = f"CV < {target:g} was not reached; the best is {cv}, with {setting}"
-        change = _towards_steady(rows, best)
+        change = _change_to_steady(rows, best)
     else:
         verdict = f"The frame rate is steady from {setting} on: CV {cv}, below {target:g}"
     if best.cv.median < target and best is not first:
@@ -171,24 +169,21 @@ def _answer(record: StabilityRecord, rows: Rows) -> tuple[Finding, ...]:
         if setting.queue_depth <= run_depth:
             advice = replace(advice, options={"batch_size": setting.batch_size})
             queues = f"whose queues hold {run_depth}"
-            change = f"--batch-size {setting.batch_size} of headrace run, {queues}: {gain}."
+            change = f"headrace run --batch-size {setting.batch_size}, {queues}: {gain}."
     if noise.doubt:
-        verdict = f"{noise.doubt} from where on the frame rate is steady; by the medians: {verdict}"
+        verdict = f"{noise.doubt} which candidates are steady; by the medians: {verdict}"
         change, advice = AGAIN, None
     evidence = (*_evidence(record, rows, best), *noise.sentences("Rates of one candidate"))
     return (Finding(headline=verdict, evidence=evidence, change=change, advice=advice),)
 
 
-def _towards_steady(rows: Rows, best: StabilityRow) -> str:
+def _change_to_steady(rows: Rows, best: StabilityRow) -> str:
     larger = [row for row in rows if row.candidate.batch_size > best.candidate.batch_size]
     if not larger:
-        return (
-            "Larger --batch-sizes, with nothing else running: a batch that takes longer is "
-            "disturbed less."
-        )
+        return "Larger --batch-sizes, on an idle machine: longer batches are disturbed less."
     steadiest = min(larger, key=lambda row: row.cv.median)
     return (
-        "No change is known but to have nothing else run: larger batches were less steady, CV "
+        "An idle machine; no other change is known, because larger batches were less steady: CV "
         f"{decimal(steadiest.cv.median)} with {steadiest.candidate}."
     )
 
@@ -196,27 +191,27 @@ def _towards_steady(rows: Rows, best: StabilityRow) -> str:
 def _evidence(record: StabilityRecord, rows: Rows, best: StabilityRow) -> Iterator[str]:
     median = f", the median of {record.repeats} repetitions" if record.repeats > 1 else ""
     yield (
-        "FPS of an iteration is the frames of a batch ÷ the time since the batch before came out. "
-        f"CV is standard deviation ÷ mean over {counted(record.iterations, 'iteration')}{median}."
+        "FPS of an iteration: frames of a batch ÷ time since the previous batch. CV: standard "
+        f"deviation ÷ mean over {counted(record.iterations, 'iteration')}{median}."
     )
     if record.repeats > 1:
         is_split = best.cv.lowest < record.target <= best.cv.highest
         sides = "on both sides of" if is_split else "all on one side of"
         spread = f"{decimal(best.cv.lowest)} to {decimal(best.cv.highest)}"
-        yield f"Its repetitions came to {spread}, {sides} {record.target:g}."
+        yield f"The CVs of its repetitions are {spread}, {sides} {record.target:g}."
     if max(best.fps) > _BURST * fmean(best.fps):
         yield (
-            f"Results that came out right after each other are iterations of up to "
-            f"{decimal(max(best.fps))} frames/s, which weigh most in it; the intervals between "
+            "Results in quick succession are iterations of up to "
+            f"{decimal(max(best.fps))} frames/s, which dominate this CV; the intervals between "
             "results have a CV of "
             f"{decimal(best.median(lambda repetition: repetition.interval_cv))}."
         )
     if record.iterations < ITERATIONS:
-        yield f"Fewer than {ITERATIONS} iterations are a look at it, no figure to quote."
+        yield f"Fewer than {ITERATIONS} iterations give a rough CV, not a figure to quote."
     if len(rows) > 1:
         yield (
-            "That a deeper queue is no less steady is taken for granted: shorter ones are tried "
-            "only where the deepest is steady."
+            "Deeper queues are assumed to be no less steady: shorter ones are tried only if the "
+            "deepest is steady."
         )
     if record.unbegun is not None:
         unbegun = Candidate(batch_size=record.unbegun[0], queue_depth=record.unbegun[1])
@@ -224,12 +219,12 @@ def _evidence(record: StabilityRecord, rows: Rows, best: StabilityRow) -> Iterat
         yield f"The search was cut short: there was no time for {unbegun} ({until})."
     if record.left_out:
         sizes = ", ".join(map(str, record.left_out))
-        yield f"Not tried, as the video has fewer frames: batch size {sizes}."
-    left_out = sorted({repetition.warm_up for repetition in record.turns})
-    results = " to ".join(map(str, dict.fromkeys((left_out[0], left_out[-1]))))
+        yield f"Not tried, because the video has fewer frames: batch size {sizes}."
+    warm_ups = sorted({repetition.warm_up for repetition in record.turns})
+    results = " to ".join(map(str, dict.fromkeys((warm_ups[0], warm_ups[-1]))))
     yield (
-        f"Left out: the first {results} results of each repetition, by the depth of the queues, "
-        f"while these fill; and {seconds(record.model_seconds)} to make the model ready."
+        f"Not counted: the first {results} results of each repetition, while the queues fill, and "
+        f"{seconds(record.model_seconds)} of model startup."
     )
 
 
@@ -241,9 +236,9 @@ def _charts(record: StabilityRecord, rows: Rows) -> Charts:
             [Line("FPS", tuple(enumerate(best.fps, 1)))],
             name="iterations",
             title=f"FPS by iteration, {best.candidate}",
-            reading="Frames of a batch ÷ the time since the previous batch, of the repetition with "
-            f"the median CV. Its standard deviation is {decimal(pstdev(best.fps))} frames/s; "
-            f"where the CV is {band:g} it is as wide as the outer lines are from the mean.",
+            reading="Frames of a batch ÷ time since the previous batch, of the repetition with the "
+            f"median CV. Its standard deviation is {decimal(pstdev(best.fps))} frames/s; the outer "
+            f"lines mark a standard deviation at a CV of {band:g}.",
             x="iteration",
             y="frames/s",
             limits={
@@ -258,7 +253,7 @@ def _charts(record: StabilityRecord, rows: Rows) -> Charts:
             "CV of FPS by iteration",
             name="cv",
             title="CV by batch size and queue depth",
-            reading="One bar for each candidate that was tried. Left of the dashed line is steady.",
+            reading="One bar per candidate. Bars left of the dashed line are steady.",
             axis="batch size × queue depth",
             limit=(f"{band:g}", band),
         ),
@@ -271,13 +266,13 @@ def _short(row: StabilityRow) -> str:
 
 STABILITY: Final[Benchmark[StabilityConfig, StabilityRecord, StabilityRow]] = Benchmark(
     name="stability",
-    summary="Search the smallest batch size and queue depth with which the frame rate is steady.",
+    summary="Find the smallest batch size and queue depth with a steady frame rate.",
     config=StabilityConfig,
     record=StabilityRecord,
     measure=deferred("stability_search:measure_stability"),
     announce=lambda config: (
         f"Time: about {seconds(config.max_seconds)} (--max-seconds), more only if the first "
-        "candidate takes more"
+        "candidate takes longer"
     ),
     title=lambda record: (
         f"Steadiness of the frame rate: FPS over {counted(record.iterations, 'iteration')} of "
@@ -295,10 +290,9 @@ STABILITY: Final[Benchmark[StabilityConfig, StabilityRecord, StabilityRow]] = Be
         Column("frames/s", lambda row: decimal(row.rate.median)),
         Column("steady", lambda row: "yes" if row.cv.median < record.target else "no"),
     ),
-    reading="CV is that of the FPS by iteration: median, min and max of the repetitions; beside it "
-    "that of the intervals between results. Mean and standard deviation (std) are of the "
-    "repetition nearest the median. Frames/s is frames ÷ time: a mean of rates is higher "
-    "wherever they vary.",
+    reading="CV is of the FPS by iteration: median, min and max of the repetitions. Intervals: CV "
+    "of the intervals between results. Mean and standard deviation (std) are of the repetition "
+    "nearest the median. Frames/s is frames ÷ time; the mean FPS is higher if the rate varies.",
     answer=_answer,
     charts=_charts,
     names_machine=False,

@@ -24,7 +24,7 @@ from headrace.video.stream_index import StreamIndex
 
 
 def measure_stability(config: StabilityConfig, context: Context) -> StabilityRecord:
-    """Try candidates until the smallest steady one is known, or the time is up."""
+    """Try candidates until the smallest steady one is known, or the time limit is reached."""
     [index] = indexes_of(config.videos, context.store)
     batch_sizes = _possible_sizes(config.batch_sizes, len(index), str(index.source))
     provenance = context.provenance(config)
@@ -32,9 +32,9 @@ def measure_stability(config: StabilityConfig, context: Context) -> StabilityRec
     is_steady, unbegun = dict[Candidate, bool](), None
     compute = config.compute_options(max(batch_sizes))
     with ready_work(compute, clock) as (work, model_seconds):
-        began_ns = clock.now_ns()
+        start_ns = clock.now_ns()
         for candidate in candidates(batch_sizes, config.queue_depths, is_steady):
-            seconds_left = config.max_seconds - (clock.now_ns() - began_ns) / 1e9
+            seconds_left = config.max_seconds - (clock.now_ns() - start_ns) / 1e9
             if is_steady and _needed_seconds(repetitions, candidate, config.repeats) > seconds_left:
                 unbegun = (candidate.batch_size, candidate.queue_depth)
                 break
@@ -63,8 +63,8 @@ def _possible_sizes(batch_sizes: Sequence[int], frames: int, source: str) -> tup
     possible = tuple(size for size in batch_sizes if size <= frames)
     if not possible:
         raise ConfigError(
-            f"batches of {min(batch_sizes)} frames were asked for, and {source} has "
-            f"{counted(frames, 'frame')}; give smaller --batch-sizes or a longer video"
+            f"{source} has {counted(frames, 'frame')}, fewer than the smallest batch of "
+            f"{min(batch_sizes)}; use smaller --batch-sizes or a longer video"
         )
     return possible
 
@@ -98,13 +98,13 @@ def run_candidate(
         StageError: the model fails.
     """
     batch_size, warm_up = candidate.batch_size, warm_up_of(candidate.queue_depth)
-    whole = len(index) // batch_size
+    full_batches = len(index) // batch_size
     # One more pass than counted, for frames in flight at the end.
-    passes = -(-(warm_up + 1 + iterations) // whole) + 1
-    under_way = -(-8 * candidate.queue_depth // whole)
+    passes = -(-(warm_up + 1 + iterations) // full_batches) + 1
+    in_flight = -(-8 * candidate.queue_depth // full_batches)
     carriers = Transfers.of(work.model, prep_on_gpu=False)
     pipeline = Pipeline(
-        source=batches_of([index] * (passes + under_way), batch_size=batch_size, clock=clock),
+        source=batches_of([index] * (passes + in_flight), batch_size=batch_size, clock=clock),
         stages=stages_of(work.prepare, carriers, work.model, sinks=()),
         capacity=candidate.queue_depth,
         source_name=SOURCE,
@@ -121,10 +121,10 @@ def run_candidate(
             counted += len(frames) > 1 and frames[-1] == batch_size
             if counted == iterations:
                 break
-    spent = watch.stop(watch.seconds)
+    times = watch.stop(watch.seconds)
     fps, total, nanoseconds = fps_by_iteration(out_ns, frames, batch_size)
     return StabilityRepetition(
-        **spent.model_dump(),
+        **times.model_dump(),
         batch_size=batch_size,
         queue_depth=candidate.queue_depth,
         warm_up=warm_up,
@@ -168,12 +168,15 @@ def candidates(
     """
     depths = sorted(set(queue_depths))
     for batch_size in sorted(set(batch_sizes)):
-        tried = [Candidate(batch_size=batch_size, queue_depth=depth) for depth in depths]
-        yield tried[-1]
-        if is_steady[tried[-1]]:
-            broken, holding = -1, len(tried) - 1
-            while holding - broken > 1:
-                place = (broken + holding) // 2
-                yield tried[place]
-                broken, holding = (broken, place) if is_steady[tried[place]] else (place, holding)
+        by_depth = [Candidate(batch_size=batch_size, queue_depth=depth) for depth in depths]
+        yield by_depth[-1]
+        if is_steady[by_depth[-1]]:
+            unsteady, steady = -1, len(by_depth) - 1
+            while steady - unsteady > 1:
+                middle = (unsteady + steady) // 2
+                yield by_depth[middle]
+                if is_steady[by_depth[middle]]:
+                    steady = middle
+                else:
+                    unsteady = middle
             return

@@ -34,7 +34,7 @@ class StagesRepetition(Repetition):
     work_ms: dict[Role, tuple[NonNegativeFloat, ...]]
     """Role → wall time per batch."""
     cpu_ms: dict[Role, tuple[NonNegativeFloat, ...]]
-    """Role → processor time of the whole process per batch."""
+    """Role → CPU time of the whole process per batch."""
 
     @property
     def batches(self) -> list[dict[Role, float]]:
@@ -61,9 +61,9 @@ class StageRepetition(Repetition):
 
     role: Role
     wall_ms_per_frame: tuple[NonNegativeFloat, ...]
-    """Of each batch."""
+    """Wall time of each batch."""
     cpu_ms_per_frame: tuple[NonNegativeFloat, ...]
-    """Of each batch: processor time of the whole process."""
+    """CPU time of the whole process, of each batch."""
 
     @classmethod
     def of(cls, role: Role, whole: StagesRepetition, frames: int) -> Self:
@@ -100,7 +100,7 @@ class StagesRow(RepetitionRow[StageRepetition]):
     p95_ms: float | None
     """None with too few batches."""
     cpu_ms: float
-    """Processor milliseconds per frame, the median batch."""
+    """CPU milliseconds per frame, the median batch."""
     share: float
     """Share of all stages together."""
     parts: float
@@ -116,23 +116,23 @@ def rows_of(record: StagesRecord) -> tuple[StagesRow, ...]:
         for role in record.turns[0].work_ms
     }
     distributions = {
-        role: RepetitionRow(repetitions=own).distribution(lambda one: one.wall_ms_per_frame)
-        for role, own in repetitions.items()
+        role: RepetitionRow(repetitions=group).distribution(lambda timed: timed.wall_ms_per_frame)
+        for role, group in repetitions.items()
     }
     min_ms = min(distributions[role].p50 for role in COMPARED)
-    total_ms = sum(spent.p50 for spent in distributions.values())
+    total_ms = sum(wall_ms.p50 for wall_ms in distributions.values())
     return tuple(
         StagesRow(
             role=role,
             repetitions=repetitions[role],
-            ms=spent.p50,
-            p95_ms=spent.p95,
-            cpu_ms=median(ms for one in repetitions[role] for ms in one.cpu_ms_per_frame),
-            share=spent.p50 / total_ms,
-            parts=spent.p50 / min_ms,
-            batches=spent.count,
+            ms=wall_ms.p50,
+            p95_ms=wall_ms.p95,
+            cpu_ms=median(ms for timed in repetitions[role] for ms in timed.cpu_ms_per_frame),
+            share=wall_ms.p50 / total_ms,
+            parts=wall_ms.p50 / min_ms,
+            batches=wall_ms.count,
         )
-        for role, spent in distributions.items()
+        for role, wall_ms in distributions.items()
     )
 
 
@@ -146,7 +146,7 @@ class Bound:
     """Bottleneck of a run with overlapping stages.
 
     A run decodes with one thread per core and has one thread for each other stage. So a frame takes
-    at least as long as the slowest stage, and at least its CPU time divided by the cores.
+    at least the time of the slowest stage, and at least its CPU time divided by the cores.
     """
 
     role: Role
@@ -165,8 +165,8 @@ class Bound:
         alone = {role: alone_ms(role, stage_work, cores) for role, stage_work in work.items()}
         ms = pace_ms(work, cores)
         is_cores = sum(row.cpu_ms for row in rows) / cores >= max(alone.values())
-        takes = {row.role: row.cpu_ms for row in rows} if is_cores else alone
-        role = max(takes, key=lambda role: takes[role])
+        costs = {row.role: row.cpu_ms for row in rows} if is_cores else alone
+        role = max(costs, key=lambda role: costs[role])
         rest = {other: stage_work for other, stage_work in work.items() if other != role}
         return cls(role=role, is_cores=is_cores, ms=ms, most=ms / pace_ms(rest, cores))
 
@@ -183,24 +183,24 @@ class StagesConfig(ThreadedModelConfig):
     one_video_of: ClassVar = "stages"
     batch_size: BatchSize = 8
     seconds: TurnSeconds = 4.0
-    repeats: Annotated[int, Option("Repetitions.", least=1)] = 5
+    repeats: Annotated[int, Option("Number of repetitions.", least=1)] = 5
     tensorboard: Annotated[
-        Path | None, Option("Folder for TensorBoard: the times of each batch, and the trace.")
+        Path | None, Option("TensorBoard folder for the times of each batch and the trace.")
     ] = None
 
 
 def _answer(record: StagesRecord, rows: tuple[StagesRow, ...]) -> tuple[Finding, ...]:
     noise, bound = record.noise(rows), Bound.of(rows, record.cores)
     change, total_ms = _change(record, rows, bound), sum(row.ms for row in rows)
-    spent = ", ".join(f"{row.role} {decimal(row.ms)}" for row in rows)
+    stage_ms = ", ".join(f"{row.role} {decimal(row.ms)}" for row in rows)
     evidence = [
-        *([f"By the medians {_ratio(rows)}."] if noise.doubt else []),
-        f"One after the other a frame takes {spent} ms: {decimal(total_ms)} ms, "
+        *([f"By the medians, {_ratio(rows)}."] if noise.doubt else []),
+        f"Sequentially, a frame takes {stage_ms} ms: {decimal(total_ms)} ms in total, "
         f"{decimal(1e3 / total_ms)} frames/s.",
         *([] if noise.doubt else [_limit(rows, bound, record.cores)]),
         *([_ON_GPU] if record.setup.device != "cpu" else []),
-        f"The model was ready after {seconds(record.model_seconds)}; that, and the batches of "
-        "about a second before the first repetition, are left out.",
+        f"Not counted: {seconds(record.model_seconds)} of model startup, and a warm-up of about a "
+        "second.",
         *([_TRACED.format(record.traced)] if record.traced else []),
         *noise.sentences("Repetitions of one stage"),
     ]
@@ -218,18 +218,18 @@ def _answer(record: StagesRecord, rows: tuple[StagesRow, ...]) -> tuple[Finding,
 def _headline(record: StagesRecord, rows: Sequence[StagesRow], noise: NoiseCheck) -> str:
     if noise.cpu_time_reason and record.setup.device == "cpu":
         top = max(rows, key=lambda row: row.cpu_ms)
-        spent = ", ".join(f"{row.role} {decimal(row.cpu_ms)}" for row in rows)
-        costliest = f"Costliest by CPU time is {ROLES[top.role].phrase}: {spent} ms a frame"
+        stage_ms = ", ".join(f"{row.role} {decimal(row.cpu_ms)}" for row in rows)
+        costliest = f"Costliest by CPU time: {ROLES[top.role].phrase} ({stage_ms} ms/frame)"
         return f"{costliest}. {noise.cpu_time_reason}"
     top = max(rows, key=lambda row: row.ms)
     phrase = ROLES[top.role].phrase
-    costs = f"{phrase}, {percent(top.share)} of what a frame takes"
+    share = f"{phrase}, {percent(top.share)} of the sequential time per frame"
     if not noise.doubt:
-        return f"Costliest in sequence is {costs}; {_ratio(rows)}"
+        return f"Costliest stage: {share}; {_ratio(rows)}"
     is_clear = all(top.rate.highest < row.rate.lowest for row in rows if row is not top)
     if is_clear and noise.spread > 0:  # of more than one repetition
-        return f"Costliest in sequence is {phrase}, in every repetition. {noise.doubt} by how much"
-    return f"{noise.doubt} which stage is the costliest; by the medians {costs}"
+        return f"Costliest stage: {phrase}, in every repetition. {noise.doubt} by how much"
+    return f"{noise.doubt} which stage is costliest; by the medians, {share}"
 
 
 def _ratio(rows: Sequence[StagesRow]) -> str:
@@ -241,36 +241,36 @@ def _limit(rows: Sequence[StagesRow], bound: Bound, cores: int) -> str:
     phrase = ROLES[bound.role].phrase
     by = f"by {phrase}"
     if bound.is_cores:
-        took = next(row.cpu_ms for row in rows if row.role == bound.role)
-        share = percent(took / sum(row.cpu_ms for row in rows))
-        by = f"by the {counted(cores, 'core')}, {share} of whose time {phrase} takes"
+        cpu_ms = next(row.cpu_ms for row in rows if row.role == bound.role)
+        share = percent(cpu_ms / sum(row.cpu_ms for row in rows))
+        by = f"by the {counted(cores, 'core')} ({phrase} takes {share} of their time)"
     gain = sum(row.ms for row in rows) / bound.ms
     return (
-        "A run overlaps its stages, and decodes in a thread for each core: at best "
-        f"{decimal(bound.rate)} frames/s, {decimal(gain)} times as fast, bound {by}; what it "
-        "writes comes on top."
+        "A run overlaps its stages and decodes with one thread per core: at best "
+        f"{decimal(bound.rate)} frames/s, {decimal(gain)} times as fast, limited {by}. Writing "
+        "results takes additional time."
     )
 
 
 _ON_GPU: Final = (
-    "Times are those of the host's clock: a transfer ends when its event has come, the model "
-    "when its labels are on the CPU, so that all the work on the GPU is in them."
+    "Times are from the host's clock: a transfer ends at its CUDA event, the model when its labels "
+    "are on the CPU, so the times include all work on the GPU."
 )
 _TRACED: Final = (
-    f"A trace of {{}} more batches, for ui.perfetto.dev: {TRACE}. The profiler was off while the "
-    "times above were taken."
+    f"Trace of {{}} more batches, for ui.perfetto.dev: {TRACE}. The profiler was off during the "
+    "timings above."
 )
 
 
 def _change(record: StagesRecord, rows: Sequence[StagesRow], bound: Bound) -> Change:
     row = next(row for row in rows if row.role == bound.role)
-    took = (
-        f"{decimal(row.cpu_ms)} ms/frame of processor time"
+    cost = (
+        f"{decimal(row.cpu_ms)} ms/frame of CPU time"
         if bound.is_cores
         else f"{decimal(row.ms)} ms/frame"
     )
     change = lighter_work(row.role, record.setup, size=record.size, most=bound.most)
-    return replace(change, evidence=f"{ROLES[row.role].phrase} takes {took}")
+    return replace(change, evidence=f"{ROLES[row.role].phrase} takes {cost}")
 
 
 STAGES: Final[Benchmark[StagesConfig, StagesRecord, StagesRow]] = Benchmark(
@@ -295,10 +295,10 @@ STAGES: Final[Benchmark[StagesConfig, StagesRecord, StagesRow]] = Benchmark(
     ),
     reading=lambda record, rows: (
         f"Milliseconds per frame, medians over {rows[0].batches:,} batches of "
-        f"{counted(record.setup.batch_size, 'frame')}; one stage works at a time, in one thread, "
-        "with the profiler off. Parts are counted in what the least of decode, preprocess and "
-        "model takes. CPU is processor time: more than the time itself where several cores work. "
-        "Slowest and fastest are frames per second of the stage alone, by repetitions."
+        f"{counted(record.setup.batch_size, 'frame')}; one stage at a time, in one thread, with "
+        "the profiler off. Parts: time ÷ the shortest of decode, preprocess and model. CPU ms: CPU "
+        "time, above the wall time if several cores work. Frames/s: the stage alone, with its "
+        "slowest and fastest repetition."
     ),
     answer=_answer,
     charts=lambda record, rows: (
@@ -307,8 +307,8 @@ STAGES: Final[Benchmark[StagesConfig, StagesRecord, StagesRow]] = Benchmark(
             {"median": [row.ms for row in rows], "p95": [row.p95_ms for row in rows]},
             "ms per frame",
             name="stages",
-            title="What each stage takes of a frame, alone",
-            reading="Over the batches, one stage at a time; p95 where they are enough for it.",
+            title="Time per frame of each stage, run alone",
+            reading="Over all batches, one stage at a time; p95 only with enough batches.",
             axis="stage",
         ),
     ),

@@ -33,10 +33,10 @@ from headrace.video.frames import FrameBatch
 from headrace.video.stream_index import StreamIndex
 
 _SETTLING_SECONDS: Final = 1.0
-_FEWEST: Final = 3
+_MIN_BATCHES: Final = 3
 """Min batches of a repetition."""
 _TRACED: Final = 10
-"""Traced batches; the trace has about 100 kB."""
+"""Traced batches; the trace file has about 100 kB."""
 
 
 def measure_stages(config: StagesConfig, context: Context) -> StagesRecord:
@@ -58,7 +58,7 @@ def measure_stages(config: StagesConfig, context: Context) -> StagesRecord:
     ):
         repetitions = interleave(
             [config.seconds],
-            lambda seconds: _turn(stages, seconds, clock),
+            lambda seconds: _time_batches(stages, seconds, clock),
             repeats=config.repeats,
             label=lambda seconds: "one stage at a time",
             warm_up=min(_SETTLING_SECONDS, config.seconds),
@@ -66,7 +66,7 @@ def measure_stages(config: StagesConfig, context: Context) -> StagesRecord:
         )
         batches = (batch for repetition in repetitions for batch in repetition.batches)
         logs = write_log(batches, config.tensorboard, provenance)
-        context.on_progress("taking a trace", 0, 0)
+        context.on_progress("tracing", 0, 0)
         path = context.out / TRACE if context.out else None
         traced = write_stage_trace(stages, path, logs, clock)
     return StagesRecord(
@@ -79,17 +79,17 @@ def measure_stages(config: StagesConfig, context: Context) -> StagesRecord:
     )
 
 
-def _turn(stages: "SequentialStages", seconds: float, clock: Clock) -> StagesRepetition:
+def _time_batches(stages: "SequentialStages", seconds: float, clock: Clock) -> StagesRepetition:
     watch = Stopwatch(clock)
     batches: list[dict[Role, tuple[int, int]]] = []
-    while len(batches) < _FEWEST or watch.seconds < seconds:
+    while len(batches) < _MIN_BATCHES or watch.seconds < seconds:
         batches.append(stages.take())
-    spent = watch.stop(watch.seconds)
+    times = watch.stop(watch.seconds)
     work_ms, cpu_ms = (
-        {role: tuple(batch[role][place] / 1e6 for batch in batches) for role in stages.roles}
-        for place in (0, 1)
+        {role: tuple(batch[role][column] / 1e6 for batch in batches) for role in stages.roles}
+        for column in (0, 1)
     )
-    return StagesRepetition(**spent.model_dump(), work_ms=work_ms, cpu_ms=cpu_ms)
+    return StagesRepetition(**times.model_dump(), work_ms=work_ms, cpu_ms=cpu_ms)
 
 
 class SequentialStages:
@@ -101,7 +101,7 @@ class SequentialStages:
     def __init__(
         self, index: StreamIndex, model: Model[Labels], compute: ComputeOptions, clock: Clock
     ) -> None:
-        """Read nothing yet.
+        """Open the decoder.
 
         Args:
             index: Index of the video.
@@ -110,12 +110,12 @@ class SequentialStages:
             clock: Clock for the timings.
         """
         preprocess = build_preprocess(compute.prep_level, model.input)
-        behind = stages_of(preprocess, Transfers.of(model, prep_on_gpu=False), model, sinks=())
+        run_stages = stages_of(preprocess, Transfers.of(model, prep_on_gpu=False), model, sinks=())
         self._stages: list[tuple[Role, Callable[[Any], Any]]] = [
             (SOURCE, lambda _: self._decode_batch()),
             *(
                 (STAGE_ROLES[stage.name], stage.function)
-                for stage in behind
+                for stage in run_stages
                 if STAGE_ROLES[stage.name] != "sink"
             ),
         ]
@@ -125,7 +125,7 @@ class SequentialStages:
         self._decoder = open_decoder(index, FrameFormat(size=size))
         # Reused, as in a run: zeroing new pages takes as long as converting a frame.
         self._memory = np.empty((compute.batch_size, *size, 3), np.uint8)
-        self._place = 0
+        self._next_frame = 0
 
     @property
     def roles(self) -> tuple[Role, ...]:
@@ -145,14 +145,14 @@ class SequentialStages:
         Raises:
             MediaError: a frame cannot be decoded.
         """
-        spent = {}
+        times = {}
         value: Any = None
         for role, function in self._stages:
             with marks.range(role, number):
-                began_ns, began_cpu_ns = self._clock.now_ns(), processor_ns()
+                start_ns, start_cpu_ns = self._clock.now_ns(), processor_ns()
                 value = function(value)
-                spent[role] = self._clock.now_ns() - began_ns, processor_ns() - began_cpu_ns
-        return spent
+                times[role] = self._clock.now_ns() - start_ns, processor_ns() - start_cpu_ns
+        return times
 
     def close(self) -> None:
         """Release the file."""
@@ -160,9 +160,9 @@ class SequentialStages:
 
     def _decode_batch(self) -> FrameBatch:
         """Return the next frames, in memory reused by the following batch."""
-        indices = (self._place + np.arange(len(self._memory))) % len(self._index)
-        self._place, stop = int(indices[-1]) + 1, 0
-        # A job ends where the video restarts.
+        indices = (self._next_frame + np.arange(len(self._memory))) % len(self._index)
+        self._next_frame, stop = int(indices[-1]) + 1, 0
+        # A job ends at the end of the video.
         for wanted in filter(len, np.split(indices, np.flatnonzero(indices == 0))):
             start, stop = stop, stop + len(wanted)
             job = DecodeJob(tuple(wanted.tolist()))
@@ -213,7 +213,7 @@ def write_log(
 ) -> Path | None:
     """Write the times of each batch for TensorBoard; return the folder of this log.
 
-    Called after all measurements, so as not to disturb them.
+    Call it after all measurements, because it disturbs them.
 
     Args:
         batches: Milliseconds of each stage.

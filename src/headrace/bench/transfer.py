@@ -74,7 +74,7 @@ def _smallest_copy(rows: Rows[CopyStats]) -> str:
     }
     smallest = min(total, key=lambda variant: total[variant])
     return (
-        f"Least is copied by {smallest}: {_bytes(total[smallest])} bytes a frame, "
+        f"Fewest bytes are copied by {smallest}: {_bytes(total[smallest])} per frame, "
         f"{_bytes(total[PAGEABLE])} by {PAGEABLE}"
     )
 
@@ -82,9 +82,9 @@ def _smallest_copy(rows: Rows[CopyStats]) -> str:
 def _evidence(record: TransferRecord) -> Iterator[str]:
     if record.gpu is None:
         yield (
-            "Bytes were counted on tensors copied to another place in main memory, as many as to a "
-            "GPU; those of NVDEC are known only where there is one. What makes RGB there was held "
-            "against the others on the CPU."
+            "Bytes were counted on copies within main memory, which are as large as copies to a "
+            "GPU; copies of NVDEC need a GPU. The RGB conversion for a GPU was compared with the "
+            "others on the CPU."
         )
     for stats in record.ways:
         if stats.why_not not in (None, NO_GPU):
@@ -95,10 +95,10 @@ def _evidence(record: TransferRecord) -> Iterator[str]:
         if stats.most_apart is not None
     )
     if differences:
-        yield f"First batch: equal in all; largest difference in grey levels: {differences}."
+        yield f"First batch: equal within the tolerance; max grey-level difference: {differences}."
     yield (
-        "Each variant decodes with one decoder, in one thread, one step after the other; a run "
-        "decodes on all cores and copies meanwhile."
+        "Each variant decodes with one decoder in one thread, sequentially; a run decodes on all "
+        "cores and overlaps copies."
     )
 
 
@@ -108,25 +108,25 @@ def _bytes(number: float | None) -> str:
 
 def _charts(rows: Rows[CopyStats]) -> Charts:
     counted = [row.facts for row in rows if row.facts.up_bytes is not None]
-    bytes_by_way = bars(
-        [timeline.way for timeline in counted],
+    chart = bars(
+        [stats.way for stats in counted],
         {
-            "CPU to GPU": [(timeline.up_bytes or 0) / 1e3 for timeline in counted],
-            "GPU to CPU": [(timeline.down_bytes or 0) / 1e3 for timeline in counted],
+            "CPU to GPU": [(stats.up_bytes or 0) / 1e3 for stats in counted],
+            "GPU to CPU": [(stats.down_bytes or 0) / 1e3 for stats in counted],
         },
         "kB per frame",
         name="bytes",
-        title="What is copied between CPU and GPU",
+        title="Bytes copied between CPU and GPU",
         axis="variant",
         is_stacked=True,
         reading="Counted from the tensors and planes that were copied.",
     )
-    return (bytes_by_way,)
+    return (chart,)
 
 
 TRANSFER: Final = VariantBenchmark(
     name="transfer",
-    summary="Count the bytes copied between CPU and GPU for a frame, and time the ways to copy.",
+    summary="Count the bytes copied between CPU and GPU per frame, and time each variant.",
     config=TransferConfig,
     record=TransferRecord,
     prepare=deferred("transfer_variants:prepare"),
@@ -135,9 +135,9 @@ TRANSFER: Final = VariantBenchmark(
         f"{record.gpu or 'a GPU'}"
     ),
     reading=lambda record, rows: (
-        "Bytes of a frame to the GPU (H2D) and from it (D2H), counted; frames per second from the "
-        "file to the tensor, medians over the repetitions; milliseconds of a frame behind "
-        "decoding. float32 is normalised on the CPU, uint8 on the GPU; a dash was not measured."
+        "Bytes per frame to the GPU (H2D) and from it (D2H), counted. Frames per second from file "
+        "to tensor, medians over the repetitions. ms after: milliseconds per frame after decoding. "
+        "float32 is normalised on the CPU, uint8 on the GPU. -: not measured."
     ),
     facts=lambda record: {stats.way: stats for stats in record.ways},
     columns=(

@@ -11,7 +11,7 @@ import torch
 
 from headrace.bench.benchmark import Context
 from headrace.bench.config import indexes_of
-from headrace.bench.model_variants import prove_alike
+from headrace.bench.model_variants import check_frames_equal
 from headrace.bench.transfer import (
     DOWNLOADED,
     KEPT,
@@ -63,9 +63,9 @@ def prepare(config: TransferConfig, context: Context) -> Iterator[VariantSet[Tra
     """
     (index,) = indexes_of(config.videos, context.store)
     has_gpu = torch.cuda.is_available()
-    context.on_progress("proving that all variants give the same", 0, 0)
+    context.on_progress("comparing variants", 0, 0)
     with Flows(index, config, context.clock, device="cuda" if has_gpu else "cpu") as flows:
-        flows.prove()
+        flows.check_equal()
         yield VariantSet(
             variants=flows.variants() if has_gpu else {},
             record=lambda **measured: TransferRecord(
@@ -73,7 +73,7 @@ def prepare(config: TransferConfig, context: Context) -> Iterator[VariantSet[Tra
                 size=config.size,
                 batch_size=config.batch_size,
                 gpu=torch.cuda.get_device_name() if has_gpu else None,
-                ways=tuple(flows.carried(None if has_gpu else NO_GPU)),
+                ways=tuple(flows.copy_stats(None if has_gpu else NO_GPU)),
             ),
         )
 
@@ -92,7 +92,7 @@ class Flow:
     frames: int = 0
     """Frames converted to tensors."""
     after_ns: int = 0
-    """Time from decoded frames to tensors."""
+    """Nanoseconds from decoded frames to tensors."""
 
     def next(self) -> torch.Tensor:
         """Return the next batch, float32 [N, 3, H, W], complete on return."""
@@ -109,7 +109,7 @@ class Flow:
         return tensor
 
     @property
-    def brought_down_bytes(self) -> int:
+    def down_bytes(self) -> int:
         """Device-to-host bytes."""
         return self.decoder.brought_down_bytes if isinstance(self.decoder, PyavDecoder) else 0
 
@@ -120,16 +120,16 @@ class Flows(AbstractContextManager["Flows"]):
     def __init__(
         self, index: StreamIndex, config: TransferConfig, clock: Clock, *, device: Device
     ) -> None:
-        """Open every variant; with `cpu`, copies go to other main memory instead of a GPU."""
+        """Open every variant; with `cpu`, copies stay in main memory."""
         self._config, self._clock, self._device = config, clock, device
         self._flows: dict[str, Flow | str] = {}
-        self._apart: dict[str, tuple[float, float]] = {}
+        self._differences: dict[str, tuple[float, float]] = {}
         self._open = ExitStack()
         is_gpu, shape = device == "cuda", FrameFormat(size=config.size)
         plain: Copy = copy_to if is_gpu else _clone
         first_pinned, pinned = (PinnedCopy() if is_gpu else _clone for _ in range(2))
         on_gpu = DecoderConfig(device="cuda:0" if is_gpu else "cpu", keeps_on_device=True)
-        for variant, open_one, decoding, copy in (
+        for variant, open_frames, decoding, copy in (
             (PAGEABLE, open_decoder, ON_CPU, plain),
             (PINNED, open_decoder, ON_CPU, first_pinned),
             (UINT8, open_decoder, ON_CPU, pinned),
@@ -138,7 +138,7 @@ class Flows(AbstractContextManager["Flows"]):
             (KEPT, open_device_decoder, on_gpu, copy_to),
         ):
             try:
-                decoder = self._open.enter_context(closing(open_one(index, shape, decoding)))
+                decoder = self._open.enter_context(closing(open_frames(index, shape, decoding)))
             except BackendError as error:
                 self._flows[variant] = str(error)
                 continue
@@ -154,7 +154,7 @@ class Flows(AbstractContextManager["Flows"]):
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def prove(self) -> None:
+    def check_equal(self) -> None:
         """Compare the first batch of every variant with the first variant's.
 
         Raises:
@@ -174,23 +174,27 @@ class Flows(AbstractContextManager["Flows"]):
             except BackendError as error:
                 self._flows[variant] = str(error)
                 continue
-            what = f"{variant} gives other tensors than {PAGEABLE}"
-            allowed = _ALLOWED_KEPT if variant == KEPT else _ALLOWED
-            apart = prove_alike(what, tensor, expected, _SPEC.std, allowed, "decode on the CPU")
-            self._apart[variant] = apart
+            self._differences[variant] = check_frames_equal(
+                f"tensors of {variant} differ from {PAGEABLE}",
+                tensor,
+                expected,
+                _SPEC.std,
+                allowed=_ALLOWED_KEPT if variant == KEPT else _ALLOWED,
+                fix="decode on the CPU",
+            )
 
     def variants(self) -> dict[str, Work]:
         """Return the variants that can be timed."""
         seconds, clock = self._config.seconds, self._clock
         return {
             variant: for_seconds(
-                (flow,), lambda looped: len(looped.next()), seconds=seconds, clock=clock
+                (flow,), lambda flow: len(flow.next()), seconds=seconds, clock=clock
             )
             for variant, flow in self._flows.items()
             if isinstance(flow, Flow)
         }
 
-    def carried(self, why_not: str | None) -> Iterator[CopyStats]:
+    def copy_stats(self, why_not: str | None) -> Iterator[CopyStats]:
         """Yield the copies of each variant so far; `why_not` is the reason none was timed."""
         is_gpu = self._device == "cuda"
         for variant, flow in self._flows.items():
@@ -198,11 +202,11 @@ class Flows(AbstractContextManager["Flows"]):
                 yield CopyStats(way=variant, why_not=why_not or flow)
                 continue
             is_counted = flow.frames > 0 and (is_gpu or variant not in (DOWNLOADED, KEPT))
-            max_difference, mean = self._apart.get(variant, (None, None))
+            max_difference, mean = self._differences.get(variant, (None, None))
             yield CopyStats(
                 way=variant,
                 up_bytes=flow.carrier.moved_bytes / flow.frames if is_counted else None,
-                down_bytes=flow.brought_down_bytes / flow.frames if is_counted else None,
+                down_bytes=flow.down_bytes / flow.frames if is_counted else None,
                 after_ms=flow.after_ns / 1e6 / flow.frames if is_gpu and flow.frames else None,
                 most_apart=max_difference,
                 mean_apart=mean,
@@ -211,7 +215,7 @@ class Flows(AbstractContextManager["Flows"]):
 
 
 def _clone(tensor: torch.Tensor, device: Device) -> torch.Tensor:
-    """Return a copy in main memory: a substitute for a GPU copy of equal size."""
+    """Return a copy in main memory, in place of a GPU copy of equal size."""
     return tensor.clone()
 
 

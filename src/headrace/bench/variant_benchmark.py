@@ -35,7 +35,7 @@ from headrace.report.benchmark_page import Column
 from headrace.report.drawing import Chart
 from headrace.runtime.clock import Clock
 
-UNCERTAIN: Final = Change(words=AGAIN.rstrip("."), evidence="repetitions that differ too little")
+UNCERTAIN: Final = Change(words=AGAIN.rstrip("."), evidence="no verdict: too much noise")
 """Advice if there is no verdict."""
 
 
@@ -77,16 +77,17 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuousWork:
-    """Work that goes on by itself from before a repetition until after it, such as a pipeline."""
+    """Work that runs continuously before, during and after a repetition, such as a pipeline."""
 
     begin: Callable[[], AbstractContextManager[Iterator[float]]]
-    """Returns its context: an endless iterator of amounts. The first amount is not counted."""
+    """Starts the work: a context with an endless iterator of amounts. The first one is not
+    counted."""
     seconds: float
     """Approximate duration of a repetition."""
 
 
 Work = Callable[[], float] | ContinuousWork
-"""Work of one repetition: a function that does it and returns its amount, or work that goes on."""
+"""Work of one repetition: a function that does it and returns its amount, or continuous work."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +95,8 @@ class VariantSet(Generic[Recorded]):
     """Variants ready for timing, checked to be equal."""
 
     variants: Mapping[str, Work]
-    """Variant → work. The first variant, headrace's default, is the reference. Empty: nothing can
-    be timed."""
+    """Variant → work. The first variant, headrace's default, is the reference. Empty: no variant
+    can be timed."""
     record: Callable[..., Recorded]
     """Called with `provenance` and `turns` after the last repetition; returns the record."""
     settled: Callable[[str], AbstractContextManager[object]] = lambda variant: nullcontext()
@@ -117,7 +118,7 @@ def for_seconds(
 
 
 def _amount(amounts: Iterator[float], seconds: float, clock: Clock) -> float:
-    """Return the sum of the amounts that come within `seconds`, and of the one that ends later."""
+    """Return the sum of all amounts up to the first one that ends after `seconds`."""
     stop_ns, total = clock.now_ns() + round(seconds * 1e9), 0.0
     for amount in amounts:
         total += amount
@@ -138,15 +139,16 @@ def time_variants(
             amount = work()
             return amount, watch.stop(watch.seconds)
         with work.begin() as amounts:
-            next(amounts)  # then it goes on while the watch is made, so its time counts from here
-            began_ns, watch = clock.now_ns(), Stopwatch(clock)
+            next(amounts)
+            # The work continues while the stopwatch starts, so its time counts from here.
+            start_ns, watch = clock.now_ns(), Stopwatch(clock)
             amount = _amount(amounts, work.seconds, clock)
-            return amount, watch.stop((clock.now_ns() - began_ns) / 1e9)
+            return amount, watch.stop((clock.now_ns() - start_ns) / 1e9)
 
     def take(variant: str) -> VariantRepetition:
         with variant_set.settled(variant):
-            amount, spent = timed(variant_set.variants[variant])
-        return VariantRepetition(way=variant, amount=amount, **spent.model_dump())
+            amount, times = timed(variant_set.variants[variant])
+        return VariantRepetition(way=variant, amount=amount, **times.model_dump())
 
     names, on_progress = list(variant_set.variants), context.on_progress
     first = next(iter(names), None)
@@ -154,7 +156,7 @@ def time_variants(
 
 
 Prepare = Callable[[Config, Context], AbstractContextManager[VariantSet[Recorded]]]
-"""Checks that all variants are equal, and yields them; its resources stay open until the last
+"""Checks that all variants are equal, and yields them. Resources stay open until the last
 repetition."""
 
 
@@ -187,7 +189,7 @@ class VariantRow(RepetitionRow[VariantRepetition], Generic[Facts]):
 
     @property
     def cpu_ms(self) -> float:
-        """CPU milliseconds per unit; above `ms` with several threads, below with a GPU."""
+        """CPU milliseconds per unit; above `ms` with several threads, below `ms` with a GPU."""
         return self.median(lambda repetition: 1e3 * repetition.cpu_seconds / repetition.amount)
 
 
@@ -195,7 +197,7 @@ Rows = tuple[VariantRow[Facts], ...]
 
 
 def figure(head: str, value: Callable[[VariantRow[Any]], float]) -> Column[VariantRow[Any]]:
-    """Return a column of a figure; skipped variants have no value."""
+    """Return the column of a figure; skipped variants have no value."""
     return Column(head, lambda row: decimal(value(row) if row.repetitions else None))
 
 
@@ -255,18 +257,18 @@ class Ranking:
         """Return the verdict; by default, it names the fastest variant.
 
         Args:
-            doubtful: Text after the reason for doubt, if there is no verdict.
+            doubtful: Text after the reason for doubt, without a verdict.
             won: Text if another variant is faster than the first.
             even: Text if no variant is faster than the first.
         """
         if self.noise.doubt:
-            which = f"which is the fastest; by the median {self.best.variant}"
+            which = f"which is fastest; by the medians, {self.best.variant}"
             return f"{self.noise.doubt} {doubtful or which}"
-        named = f"Fastest is {' and '.join(self.alike)}: {self.rate(self.best)}"
-        return (won if self.is_won else even) or named
+        fastest_variants = f"Fastest: {' and '.join(self.alike)}, {self.rate(self.best)}"
+        return (won if self.is_won else even) or fastest_variants
 
     def change(self, do: str = "", of: str = "") -> str:
-        """Return the change to make: to the best variant, none, or measure again.
+        """Return the recommended change: to the best variant, none, or to measure again.
 
         Args:
             do: Change to the best variant; by default, its name.
@@ -275,7 +277,7 @@ class Ranking:
         if self.noise.doubt:
             return AGAIN
         if not self.is_won:
-            return f"No gain is known: nothing here is clearly faster than {self.first.variant}."
+            return f"No gain: no variant is clearly faster than {self.first.variant}."
         gain = f"{decimal(self.times(self.best))} times the {self.rate(self.first)}"
         return f"{do or self.best.variant}: {gain} {of or f'of {self.first.variant}'}."
 
@@ -283,14 +285,14 @@ class Ranking:
         """Return the change as a value; its gain is 1 if no variant is faster than the reference.
 
         Args:
-            changes: Variant → change of a run to it; by default, its name.
+            changes: Variant → change of a run to use it; by default, its name.
         """
         first, best = self.first, self.best
         if self.noise.doubt:
             return UNCERTAIN
         if not self.is_won:
-            evidence = f"{self.rate(first)}, the fastest {self.rate(best)}"
-            return Change(words=f"stay with {first.variant}", gain=1.0, evidence=evidence)
+            evidence = f"{self.rate(first)}; fastest: {self.rate(best)}"
+            return Change(words=f"keep {first.variant}", gain=1.0, evidence=evidence)
         evidence = f"{self.rate(best)} against {self.rate(first)} of {first.variant}"
         change = changes.get(best.variant, Change(words=best.variant))
         return replace(change, gain=self.times(best), evidence=evidence)
@@ -314,7 +316,7 @@ class VariantBenchmark(BenchmarkDefinition[Config, Recorded], Generic[Config, Re
     headline: Callable[[Recorded, Rows[Facts], Ranking], str] = lambda *known: known[-1].headline()
     change: Callable[[Recorded, Rows[Facts], Ranking], str] = lambda *known: known[-1].change()
     changes: Callable[[Recorded], Mapping[str, Change]] = lambda record: {}
-    """Variant → change of a run to it."""
+    """Variant → change of a run to use it."""
     evidence: Callable[[Recorded, Rows[Facts], Ranking], Iterable[str]] = lambda *known: ()
     """Further sentences."""
     not_timed: Callable[[Recorded, Rows[Facts]], Finding] | None = None
@@ -326,7 +328,7 @@ class VariantBenchmark(BenchmarkDefinition[Config, Recorded], Generic[Config, Re
     charts: Callable[[Rows[Facts]], tuple[Chart, ...]] = lambda rows: ()
     """Further charts."""
     turns_of: str = "Repetitions of one variant"
-    """Name of equal repetitions in noise sentences."""
+    """Noun for the repetitions of one row, in noise sentences."""
 
     def benchmark(self) -> Benchmark[Config, Recorded, VariantRow[Facts]]:
         """Return the registry value."""

@@ -8,9 +8,9 @@ from typing import Annotated, Final
 from pydantic import NonNegativeInt, PositiveInt
 
 from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context, SuiteSpec
-from headrace.bench.config import BenchmarkConfig
+from headrace.bench.config import ClipsConfig, ClipsPerBatch, OnShortVideo
 from headrace.bench.ladder import Saturation
-from headrace.config_fields import FrameSize, Option
+from headrace.config_fields import Option
 from headrace.measuring.decode_counts import (
     COLUMNS,
     READING,
@@ -24,31 +24,25 @@ from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import counted, percent, seconds
 from headrace.report.benchmark_page import Column
 from headrace.runtime.processor_affinity import available_cores
-from headrace.sampling.clip_shape import Boundary
 
 _BATCHES_PER_WORKER: Final = 4
 """Min batches per worker in an epoch; with fewer, startup dominates."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkersConfig(BenchmarkConfig):
+class WorkersConfig(ClipsConfig):
     """Options of `bench workers`."""
 
     workers: Annotated[
-        tuple[int, ...], Option("Values of num_workers; 0 is the process itself.", least=0)
+        tuple[int, ...], Option("Values of num_workers; 0: the process itself.", least=0)
     ] = (0, 1, 2, 4, 8)
-    batch_size: Annotated[int, Option("Clips in a batch.", least=1)] = 4
-    clip_len: Annotated[int, Option("Frames in a clip.", least=1)] = 16
-    stride: Annotated[int, Option("1 means consecutive frames.", least=1)] = 2
-    size: FrameSize = (256, 256)
-    boundary: Annotated[Boundary, Option("What a video that is shorter than a clip does.")] = (
-        "error"
-    )
+    batch_size: ClipsPerBatch = 4
+    boundary: OnShortVideo = "error"
     clips_per_video: Annotated[
         int | None,
-        Option("Clips of each video in an epoch; by default 4 batches a worker.", least=1),
+        Option("Clips per video and epoch; default: 4 batches per worker.", least=1),
     ] = None
-    repeats: Annotated[int, Option("Epochs for each number of workers.", least=1)] = 3
+    repeats: Annotated[int, Option("Epochs per number of workers.", least=1)] = 3
 
     @property
     def times(self) -> int:
@@ -68,8 +62,9 @@ class WorkersRecord(BenchmarkRecord):
 
     videos: PositiveInt
     clips: PositiveInt
-    """Clips of an epoch; `frames` too."""
+    """Clips of an epoch."""
     frames: PositiveInt
+    """Frames of an epoch."""
     epochs: tuple[Epoch, ...]
 
 
@@ -79,7 +74,6 @@ WorkersRow = CountedRow[Epoch]
 
 def measure_workers(config: WorkersConfig, context: Context) -> WorkersRecord:
     """Time epochs of the same clips, after an uncounted one in this process."""
-    from headrace.loaders.datasets import VideoDataset
     from headrace.measuring.loader_adapters import time_epoch
 
     def take(workers: int) -> Epoch:
@@ -90,15 +84,7 @@ def measure_workers(config: WorkersConfig, context: Context) -> WorkersRecord:
         return Epoch(workers=workers, **repetition.model_dump())
 
     provenance = context.provenance(config, clips_per_video=config.times)
-    with VideoDataset(
-        config.videos * config.times,
-        config.clip_len,
-        config.stride,
-        size=config.size,
-        boundary=config.boundary,
-        index_store=context.store,
-    ) as clips:
-        clips.set_epoch(0)  # the same clips each time
+    with config.dataset(config.times, context.store) as clips:
         frames = len(clips) * config.clip_len
         epochs = interleave(
             config.workers,
@@ -127,25 +113,25 @@ def _saturation(rows: Sequence[WorkersRow]) -> Saturation[WorkersRow]:
         unit="frames/s",
         label=lambda row: counted(row.first.workers, "worker"),
         setting=lambda row: f"num_workers={row.first.workers}",
-        surplus="more only take memory and time to start",
-        further="--workers with a larger number",
+        surplus="more only cost memory and startup time",
+        further="a larger --workers",
     )
 
 
 def _answer(record: WorkersRecord, rows: tuple[WorkersRow, ...]) -> tuple[Finding, ...]:
     saturation, noise = _saturation(rows), record.noise(rows)
-    alone = "0 workers are no candidate: they decode while nobody trains, not beside it."
+    alone = "0 workers is no candidate: it decodes between training steps, not in parallel."
     evidence = [
         *saturation.rule("the fewest workers"),
         *([alone] if saturation.point.first.workers and not rows[0].first.workers else []),
-        f"{saturation.label(saturation.point)}: processors busy {percent(saturation.point.cores)} "
-        f"of one core, {counted(record.cores, 'core')} usable.",
+        f"{saturation.label(saturation.point)}: CPU {percent(saturation.point.cores)} of one core; "
+        f"{counted(record.cores, 'usable core')}.",
         *noise.sentences("Epochs with the same number of workers"),
     ]
     return (saturation.finding(noise, evidence),)
 
 
-def _among_all(videos: tuple[str, ...]) -> WorkersConfig:
+def _suite_config(videos: tuple[str, ...]) -> WorkersConfig:
     """Return the suite's configuration: up to twice as many workers as cores."""
     max_workers = 2 * len(available_cores())
     workers = tuple(count for count in (0, 1, 2, 4, 8, 16) if count <= max_workers)
@@ -154,7 +140,7 @@ def _among_all(videos: tuple[str, ...]) -> WorkersConfig:
 
 WORKERS: Final[Benchmark[WorkersConfig, WorkersRecord, WorkersRow]] = Benchmark(
     name="workers",
-    summary="Time an epoch of clips for each num_workers of a DataLoader; name where it saturates.",
+    summary="Time an epoch of clips by num_workers of a DataLoader; find where it saturates.",
     config=WorkersConfig,
     record=WorkersRecord,
     measure=measure_workers,
@@ -172,9 +158,8 @@ WORKERS: Final[Benchmark[WorkersConfig, WorkersRecord, WorkersRow]] = Benchmark(
         median_column("MB", lambda epoch: epoch.memory_bytes / 1e6),
         *COLUMNS,
     ),
-    reading="Medians over the epochs; 0 workers is the training process "
-    "itself. Memory is that of all processes when the last batch was there, what they share "
-    f"counted once. {READING}",
+    reading="Medians over the epochs; 0 workers is the training process itself. MB: memory of all "
+    f"processes at the last batch; shared memory is counted once. {READING}",
     answer=_answer,
     charts=lambda record, rows: (
         _saturation(rows).chart(
@@ -182,11 +167,10 @@ WORKERS: Final[Benchmark[WorkersConfig, WorkersRecord, WorkersRow]] = Benchmark(
             axis="num_workers",
             name="workers",
             title="Frames per second by number of workers",
-            reading="An epoch's frames ÷ its time, starting the workers included; the bars reach "
-            "from the slowest epoch to the fastest. The ring is where it saturates: the fewest "
-            "workers above the dashed line.",
+            reading="Frames ÷ time of an epoch, worker startup included; bars span the slowest to "
+            "the fastest epoch. Ring: saturation, the fewest workers above the dashed line.",
         ),
     ),
     names_machine=False,
-    terms=SuiteSpec(config=_among_all, seconds=50, concerns="loading"),
+    terms=SuiteSpec(config=_suite_config, seconds=50, concerns="loading"),
 )

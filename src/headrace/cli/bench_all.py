@@ -70,7 +70,7 @@ def run_suite(suite: "Suite", *, as_json: bool) -> None:
         print(_announcement(suite), flush=True)
     with ending_on_sigterm() as ending:
         with progress_of_suite(is_quiet=as_json) as observer:
-            record, is_interrupted = suite.hold(observer)
+            record, is_interrupted = suite.run(observer)
         is_empty = all(result.outcome != "measured" for result in record.chapters)
         if not (is_interrupted and is_empty):
             _conclude(suite, record, as_json=as_json)

@@ -47,7 +47,7 @@ class CountedRow(RepetitionRow[Counting]):
 
     @property
     def decoded(self) -> float:
-        """Near 1 is as cheap as reading in order; below 1, frames are reused."""
+        """Frames decoded ÷ delivered; 1 is the cost of reading in order, less means reuse."""
         return self.per_frame("decoded")
 
     def per_frame(self, count: str) -> float:
@@ -63,8 +63,8 @@ READ: Final[tuple[Column[CountedRow[Any]], ...]] = (
 )
 COLUMNS: Final = (DECODED, *READ)
 READING: Final = (
-    "CPU is processor time ÷ wall time, 100 % being one core. Decoded, seeks, opens and kB read "
-    "are for each frame delivered, by all processes."
+    "CPU is CPU time ÷ wall time; 100 % is one core. Decoded, seeks, opens and kB read are per "
+    "delivered frame, over all processes."
 )
 
 
@@ -88,17 +88,17 @@ def median_column(
 
 
 def p95_column(figure: Callable[[Any], float | None]) -> Column[Any]:
-    """Return the column of a p95 in milliseconds, which too few numbers do not have."""
+    """Return the column of a p95 in milliseconds; too few numbers have none."""
     return Column("p95 ms", lambda row: decimal(figure(row), TOO_SMALL))
 
 
-def count_fields(repetition: Repetition, frames: int, spent: DecodeCounters) -> dict[str, Any]:
+def count_fields(repetition: Repetition, frames: int, counters: DecodeCounters) -> dict[str, Any]:
     """Return the fields of a `CountedRepetition`, for its subclasses."""
     return {
         **repetition.model_dump(),
         "frames": frames,
-        "decoded": spent.frames_decoded,
-        "seeks": spent.seeks,
-        "opens": spent.opens,
-        "bytes_read": spent.bytes_read,
+        "decoded": counters.frames_decoded,
+        "seeks": counters.seeks,
+        "opens": counters.opens,
+        "bytes_read": counters.bytes_read,
     }

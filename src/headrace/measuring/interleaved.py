@@ -30,7 +30,7 @@ UNSTEADY: Final = 0.25
 """Spread between repetitions above which there is no verdict."""
 DISTURBED: Final = 0.1
 """Share of usable cores taken by other programs above which times cannot be compared."""
-SAME_AGAIN: Final = "The same again with nothing else running"
+SAME_AGAIN: Final = "Measure again on an idle machine"
 """Start of the suggested change if there is no verdict."""
 AGAIN: Final = f"{SAME_AGAIN}, or with more --repeats."
 UNTESTED: Final = "no difference was tested"
@@ -39,19 +39,19 @@ UNTESTED: Final = "no difference was tested"
 OnProgress = Callable[[str, int, int], None]
 """Called with the starting step's name, steps done, and total steps (0: unknown)."""
 OnWord = Callable[[str], None]
-"""Called with a sentence for the user."""
+"""Called with a message for the user."""
 
 
 def unseen(what: str, done: int, of: int) -> None:
-    """Report nothing."""
+    """Ignore progress."""
 
 
 def unheard(words: str) -> None:
-    """Report nothing."""
+    """Ignore a message."""
 
 
 Contender = TypeVar("Contender")
-Taken = TypeVar("Taken")
+Measured = TypeVar("Measured")
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -61,9 +61,9 @@ class Repetition(Record):
     seconds: PositiveFloat
     """Wall time."""
     cpu_seconds: NonNegativeFloat
-    """Processor time of this program's processes."""
+    """CPU time of this program's processes."""
     others_cpu_seconds: NonNegativeFloat | None = None
-    """Processor time of other programs on the same cores; None in old records."""
+    """CPU time of other programs on the same cores; None in old records."""
 
     @property
     def rate(self) -> float:
@@ -72,7 +72,7 @@ class Repetition(Record):
 
     @property
     def cores(self) -> float:
-        """Processor time ÷ wall time: 1 is one core busy throughout."""
+        """CPU time ÷ wall time: 1 is one core busy throughout."""
         return self.cpu_seconds / self.seconds
 
     @property
@@ -82,12 +82,12 @@ class Repetition(Record):
 
 
 class Stopwatch:
-    """Wall and processor time since its creation."""
+    """Wall and CPU time since its creation."""
 
     def __init__(self, clock: Clock) -> None:
-        """Start; takes some milliseconds to read the processor time."""
+        """Start; reading the CPU time takes some milliseconds."""
         self._clock = clock
-        self._own, self._all = cpu_seconds(), machine_cpu_seconds()
+        self._process_seconds, self._machine_seconds = cpu_seconds(), machine_cpu_seconds()
         self._started_ns = clock.now_ns()
 
     @property
@@ -97,21 +97,22 @@ class Stopwatch:
 
     def stop(self, seconds: float) -> Repetition:
         """Return the times so far; `seconds` is the wall time at the end of the work."""
-        own, everything = cpu_seconds() - self._own, machine_cpu_seconds() - self._all
+        process = cpu_seconds() - self._process_seconds
+        machine = machine_cpu_seconds() - self._machine_seconds
         return Repetition(
-            seconds=seconds, cpu_seconds=own, others_cpu_seconds=max(0.0, everything - own)
+            seconds=seconds, cpu_seconds=process, others_cpu_seconds=max(0.0, machine - process)
         )
 
 
 def interleave(
     contenders: Sequence[Contender],
-    take: Callable[[Contender], Taken],
+    take: Callable[[Contender], Measured],
     *,
     repeats: int,
     label: Callable[[Contender], str] = str,
     warm_up: Contender | None = None,
     on_progress: OnProgress = unseen,
-) -> tuple[Taken, ...]:
+) -> tuple[Measured, ...]:
     """Run one repetition of each contender, then another round, `repeats` rounds in all.
 
     Args:
@@ -124,12 +125,12 @@ def interleave(
         on_progress: Called before each repetition.
     """
     uncounted = [] if warm_up is None else [warm_up]
-    repetitions = [*uncounted, *list(contenders) * repeats]
-    taken = []
-    for number, contender in enumerate(repetitions):
-        on_progress(label(contender), number, len(repetitions))
-        taken.append(take(contender))
-    return tuple(taken[len(uncounted) :])
+    schedule = [*uncounted, *list(contenders) * repeats]
+    repetitions = []
+    for done, contender in enumerate(schedule):
+        on_progress(label(contender), done, len(schedule))
+        repetitions.append(take(contender))
+    return tuple(repetitions[len(uncounted) :])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,9 +152,11 @@ class MedianRange:
         return (self.highest - self.lowest) / self.median
 
 
-def grouped(repetitions: Sequence[Taken], key: Callable[[Taken], Key]) -> dict[Key, list[Taken]]:
+def grouped(
+    repetitions: Sequence[Measured], key: Callable[[Measured], Key]
+) -> dict[Key, list[Measured]]:
     """Group repetitions by key, in order of first occurrence."""
-    groups: dict[Key, list[Taken]] = {}
+    groups: dict[Key, list[Measured]] = {}
     for repetition in repetitions:
         groups.setdefault(key(repetition), []).append(repetition)
     return groups
@@ -181,7 +184,7 @@ def disturbance(others: float, cores: int) -> list[str]:
         return []
     return [
         f"Other programs kept up to {decimal(others)} of {counted(cores, 'usable core')} busy "
-        "meanwhile: times are longer than on a quiet machine, and not all by as much."
+        "during the measurement, so times are longer than on an idle machine, by unequal amounts."
     ]
 
 
@@ -197,11 +200,12 @@ class RepetitionRow(Generic[Timing]):
     @classmethod
     def by(cls, key: Callable[[Timing], Any], repetitions: Sequence[Timing]) -> tuple[Self, ...]:
         """Return one row per key, ascending."""
-        return tuple(cls(repetitions=own) for _, own in sorted(grouped(repetitions, key).items()))
+        groups = sorted(grouped(repetitions, key).items())
+        return tuple(cls(repetitions=group) for _, group in groups)
 
     @property
     def series(self) -> tuple[Sequence[Repetition], ...]:
-        """All repetitions, those of one kind together."""
+        """All repetitions, grouped by kind."""
         return (self.repetitions,)
 
     @property
@@ -216,37 +220,36 @@ class RepetitionRow(Generic[Timing]):
 
     @property
     def cores(self) -> float:
-        """Processor time ÷ wall time: 1 is one core busy throughout."""
+        """CPU time ÷ wall time: 1 is one core busy throughout."""
         return self.median(lambda repetition: repetition.cores)
 
     @property
     def others(self) -> float | None:
         """Cores kept busy by other programs in all repetitions; None: unknown."""
-        return cores_of_others([repetition for own in self.series for repetition in own])
+        return cores_of_others([repetition for group in self.series for repetition in group])
 
     def median(self, figure: Callable[[Timing], float]) -> float:
         """Return the median of a figure over the repetitions."""
         return median(figure(repetition) for repetition in self.repetitions)
 
     def distribution(self, series: Callable[[Timing], Sequence[float]]) -> Distribution:
-        """Return the distribution of a series of numbers, at least one, over all repetitions."""
+        """Return the distribution of at least one number over all repetitions."""
         numbers = [number for repetition in self.repetitions for number in series(repetition)]
-        found = Distribution.of(numbers)
-        assert found is not None
-        return found
+        distribution = Distribution.of(numbers)
+        assert distribution is not None
+        return distribution
 
 
 class RepeatSpread(Record):
-    """Spread of the rates of all rows, taken as equal in all."""
+    """Spread of rates over repetitions, assumed equal for all rows."""
 
     between: NonNegativeFloat
     """Relative standard deviation of a rate from repetition to repetition."""
     within: NonNegativeFloat | None
-    """Relative standard error of the rate of one repetition, from its steps, in the mean over all;
-    None: not known."""
+    """Mean relative standard error of the rate of one repetition, from its steps; None: unknown."""
     least: tuple[float, float] | None
-    """Smallest decrease, below 0, and increase between two rows that would have been shown, 0.1 is
-    10 %; None with one row."""
+    """Smallest detectable decrease (below 0) and increase between two rows; 0.1 is 10 %. None with
+    one row."""
 
     @classmethod
     def of(cls, rows: Sequence[object]) -> Self | None:
@@ -255,21 +258,21 @@ class RepeatSpread(Record):
         None: no row was repeated, or a rate is 0.
         """
         timed = [row.repetitions for row in rows if isinstance(row, RepetitionRow)]
-        sides = [own for own in timed if own]
-        spread = RunSpread.of([[repetition.rate for repetition in own] for own in sides])
+        groups = [repetitions for repetitions in timed if repetitions]
+        spread = RunSpread.of([[repetition.rate for repetition in group] for group in groups])
         if spread is None:
             return None
-        few, *more = sorted(map(len, sides))
-        reach = spread.reach(few, more[0]) if more else None
+        smallest, *larger = sorted(map(len, groups))
+        reach = spread.reach(smallest, larger[0]) if larger else None
         return cls(
             between=relative(spread.deviation),
-            within=spread_within(_estimate(repetition) for own in sides for repetition in own),
+            within=spread_within(_estimate(repetition) for group in groups for repetition in group),
             least=None if reach is None else (relative(-reach), relative(reach)),
         )
 
     @property
     def words(self) -> str:
-        """Sentences on the spread, and on the smallest difference that shows."""
+        """Sentences on the spread and on the smallest detectable difference."""
         between = fine_percent(self.between)
         words = f"Rates of a row vary by {between} from repetition to repetition."
         if self.within is not None:
@@ -324,7 +327,7 @@ class NoiseCheck:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether other programs took too much to compare times."""
+        """Whether other programs used too much CPU time to compare times."""
         return bool(disturbance(self.others, self.cores))
 
     @property
@@ -336,28 +339,28 @@ class NoiseCheck:
     def doubt(self) -> str:
         """Reason there is no verdict, as the start of a sentence; empty: there is one."""
         if self.is_disturbed:
-            return "Other programs ran meanwhile, so it is uncertain"
-        return "Too unsteady to say" if self.is_unsteady else ""
+            return "Other programs ran during the measurement, so it is uncertain"
+        return "The repetitions vary too much to say" if self.is_unsteady else ""
 
     @property
     def cpu_time_reason(self) -> str:
-        """Reason to give CPU time in place of wall time; empty on a quiet machine."""
+        """Reason to report CPU time instead of wall time; empty on an idle machine."""
         share = others_cpu_share(t for row in self.rows for t in row.repetitions)
         if share is None or not is_busy(share):
             return ""
         used = f"other programs used {percent(share)} of the CPU time"
-        return f"CPU time in place of wall time: {used}"
+        return f"CPU time instead of wall time, because {used}"
 
     def sentences(self, repetitions: str) -> list[str]:
-        """Return sentences on noise; `repetitions` names repetitions of one kind."""
-        said = disturbance(self.others, self.cores)
+        """Return sentences on noise; `repetitions` is the noun for repetitions of one row."""
+        sentences = disturbance(self.others, self.cores)
         if self.spread > 1 - ALIKE:
-            said.append(f"{repetitions} differ by up to {percent(self.spread)}.")
+            sentences.append(f"{repetitions} differ by up to {percent(self.spread)}.")
         if (repeats := RepeatSpread.of(self.rows)) is not None:
-            said.append(repeats.words)
+            sentences.append(repeats.words)
         elif all(len(row.repetitions) < 2 for row in self.rows):
-            said.append(f"Each row was measured once: {UNTESTED}.")
-        return said
+            sentences.append(f"Each row was measured once: {UNTESTED}.")
+        return sentences
 
 
 Ranked = TypeVar("Ranked", bound=Timed)

@@ -64,7 +64,7 @@ def counting_loader(
     is_persistent: bool = False,
 ) -> DataLoader[Any]:
     """Return a stock DataLoader that sends its workers' decode counters with each batch."""
-    with more_workers_than_cores():
+    with ignore_worker_warning():
         return DataLoader(
             dataset,
             batch_size=batch_size,
@@ -95,35 +95,35 @@ def time_epoch(
     earlier = DecodeCounters() if workers else DecodeCounters() + dataset.counters
     by_worker: dict[int, DecodeCounters] = {}
     watch, first = Stopwatch(clock), 0.0
-    with closing(failing_in_words(loader)) as batches:
+    with closing(iterate_batches(loader)) as batches:
         for batch in islice(batches, len(loader)):
             by_worker[batch.worker] = batch.counters
             first = first or watch.seconds
-        took, memory = watch.seconds, memory_bytes()
-    # The workers have ended, so that their time counts.
-    spent = sum(by_worker.values(), DecodeCounters()) - earlier
+        seconds, memory = watch.seconds, memory_bytes()
+    # The workers have ended, so the CPU time includes theirs.
+    counters = sum(by_worker.values(), DecodeCounters()) - earlier
     return EpochRepetition(
-        **count_fields(watch.stop(took), frames, spent),
+        **count_fields(watch.stop(seconds), frames, counters),
         first_batch_seconds=first,
         memory_bytes=memory,
     )
 
 
 class LoaderDelivery:
-    """Delivery of a `FrameLoader`; can be used once."""
+    """Delivery of a `FrameLoader`; for one use."""
 
     at_a_time = 1
 
     def __init__(
         self, loader: FrameLoader, on_batch: Callable[[Batch], None] = lambda batch: None
     ) -> None:
-        """Start nothing yet; `on_batch` is called with every batch, warm-up included."""
+        """Store the loader; `on_batch` is called with every batch, including the warm-up."""
         self._loader = loader
         self._on_batch = on_batch
 
     @property
     def warm_up(self) -> int:
-        """Frames until the look-ahead is filled; grows while the loader chooses how frames wait."""
+        """Frames until the lookahead is filled; grows until a buffer format is chosen."""
         return self._loader.lookahead
 
     def batches(self) -> Generator[int, None, None]:
@@ -136,13 +136,13 @@ class LoaderDelivery:
 
     @property
     def counters(self) -> DecodeCounters:
-        """Decode counters so far, frames decoded ahead included."""
-        found = self._loader.statistics
+        """Decode counters so far, including frames decoded ahead."""
+        statistics = self._loader.statistics
         return DecodeCounters(
-            frames_decoded=found.frames_decoded,
-            seeks=found.seeks,
-            opens=found.opens,
-            bytes_read=found.bytes_read,
+            frames_decoded=statistics.frames_decoded,
+            seeks=statistics.seeks,
+            opens=statistics.opens,
+            bytes_read=statistics.bytes_read,
         )
 
     @property
@@ -166,7 +166,7 @@ class DataLoaderDelivery:
         batch_bytes: int,
     ) -> None:
         """Start nothing yet."""
-        # Workers start together, so their batches arrive together: fewer would bias the rate.
+        # Workers start together, so their batches arrive together; fewer would bias the rate.
         self.at_a_time = workers
         self.held_bytes = workers * _PREFETCHED * batch_bytes
         self._dataset = dataset
@@ -193,34 +193,34 @@ class DataLoaderDelivery:
             is_persistent=True,
         )
         while True:
-            for batch in failing_in_words(loader):
+            for batch in iterate_batches(loader):
                 self._by_worker[batch.worker] = batch.counters
                 yield batch.items
 
 
-def failing_in_words(loader: DataLoader[Any]) -> Generator[Any, None, None]:
-    """Yield the batches of `loader`, worker startup included; closing ends the workers.
+def iterate_batches(loader: DataLoader[Any]) -> Generator[Any, None, None]:
+    """Yield the batches of `loader`; closing ends the workers.
 
     Raises:
         StageError: a worker failed; with the worker's message, without its traceback.
     """
-    with more_workers_than_cores():
+    with ignore_worker_warning():
         batches = iter(loader)
     try:
         yield from batches
     except RuntimeError as error:
         # After torch's heading and the traceback: "headrace.errors.DecodeError: frame 3 of ...".
-        said = re.sub(r"^[\w.]+Error: ", "", in_one_line(str(error)))
-        raise StageError(f"a DataLoader worker failed: {said}", stage="DataLoader") from error
+        message = re.sub(r"^[\w.]+Error: ", "", in_one_line(str(error)))
+        raise StageError(f"a DataLoader worker failed: {message}", stage="DataLoader") from error
     finally:
-        # The last reference would end them too, but a destructor loses Ctrl-C.
-        end = getattr(batches, "_shutdown_workers", None)  # torch 2.15; None without workers
-        if end is not None and not loader.persistent_workers:
-            end()
+        # The destructor would end them too, but a destructor swallows Ctrl-C.
+        shut_down = getattr(batches, "_shutdown_workers", None)  # torch 2.15; None without workers
+        if shut_down is not None and not loader.persistent_workers:
+            shut_down()
 
 
 @contextmanager
-def more_workers_than_cores() -> Iterator[None]:
+def ignore_worker_warning() -> Iterator[None]:
     """Silence the warning about more workers than cores."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)

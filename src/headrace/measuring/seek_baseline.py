@@ -15,12 +15,12 @@ from headrace.video.stream_index import StreamIndex
 class SeekPerFrame(Dataset[torch.Tensor]):
     """Naive dataset of all frames: `dataset[n]` opens, seeks, and decodes up to frame n.
 
-    Nothing is kept open between frames. headrace's index provides frame counts and pts, so the
-    frame is right at any frame rate. FFmpeg has PyAV's default number of threads.
+    No file stays open between frames. headrace's index provides frame counts and pts, so the frame
+    is correct at any frame rate. FFmpeg uses PyAV's default number of threads.
     """
 
     def __init__(self, videos: VideoSet, size: tuple[int, int]) -> None:
-        """Open nothing yet; `size` is (height, width) of the frames."""
+        """Store the videos; `size` is (height, width) of the frames."""
         self.counters = DecodeCounters()
         """Decode counters of this process so far."""
         self._videos = videos
@@ -31,21 +31,21 @@ class SeekPerFrame(Dataset[torch.Tensor]):
         return self._videos.population.num_frames
 
     def __getitem__(self, frame: int) -> torch.Tensor:
-        """Return frame `frame`, counted through all videos: uint8 [3, H, W] in [0, 255], RGB.
+        """Return one frame, indexed over all videos: uint8 [3, H, W] in [0, 255], RGB.
 
         Raises:
             OpenError: its file cannot be opened.
-            DecodeError: a plain seek does not reach the frame.
+            DecodeError: a plain seek does not find the frame.
         """
-        video, place = (int(number) for number in self._videos.population.locate(np.array(frame)))
+        video, frame_index = map(int, self._videos.population.locate(np.array(frame)))
         index = self._videos.indexes[video]
         try:
-            picture = self._seek(index, int(index.pts[place]))
-        except (ValueError, OSError, EOFError) as error:  # what FFmpeg says is one of these as well
-            raise _seek_error(index, place) from error
-        if picture is None:
-            raise _seek_error(index, place)
-        upright = np.ascontiguousarray(index.info.orientation.upright(picture))
+            pixels = self._seek(index, int(index.pts[frame_index]))
+        except (ValueError, OSError, EOFError) as error:  # bases of all FFmpeg errors
+            raise _seek_error(index, frame_index) from error
+        if pixels is None:
+            raise _seek_error(index, frame_index)
+        upright = np.ascontiguousarray(index.info.orientation.upright(pixels))
         return torch.from_numpy(upright).permute(2, 0, 1)
 
     def _seek(self, index: StreamIndex, pts: int) -> NDArray[np.uint8] | None:
@@ -64,21 +64,22 @@ class SeekPerFrame(Dataset[torch.Tensor]):
                     continue
                 if frame.pts > pts:
                     return None
-                picture = frame.to_ndarray(
+                pixels = frame.to_ndarray(
                     format="rgb24",
                     height=height,
                     width=width,
                     interpolation="AREA" if shrinks else "BICUBIC",
                 )
-                return np.asarray(picture, np.uint8)
+                return np.asarray(pixels, np.uint8)
         return None
 
 
-def _seek_error(index: StreamIndex, place: int) -> DecodeError:
+def _seek_error(index: StreamIndex, frame_index: int) -> DecodeError:
     return DecodeError(
-        f"a plain seek to frame {place} of {index.source} (at {index.seconds(place):.3f} s) does "
-        "not lead to it, so there is no baseline with this video; leave it out",
+        f"a plain seek does not find frame {frame_index} of {index.source} (at "
+        f"{index.seconds(frame_index):.3f} s), so the baseline cannot read this video; leave it "
+        "out",
         source=str(index.source),
-        pts=int(index.pts[place]),
-        missing=(place,),
+        pts=int(index.pts[frame_index]),
+        missing=(frame_index,),
     )

@@ -43,13 +43,13 @@ class Delivery(Protocol):
 
 
 class DeliveryRepetition(CountedRepetition):
-    """One repetition of a delivery: whole batches, after its warm-up."""
+    """One repetition of a delivery: full batches after the warm-up."""
 
     strategy: str
     held_bytes: NonNegativeInt
     """Max bytes of buffered frames, or of a DataLoader's prefetched batches."""
     warm_up_frames: PositiveInt
-    """Uncounted frames delivered before."""
+    """Frames delivered during the warm-up; not counted."""
     warm_up_seconds: NonNegativeFloat
     is_filled: bool
     """False if the lookahead was not full, so the rate is too low."""
@@ -64,22 +64,22 @@ def time_delivery(
         MediaError, StageError: a frame cannot be decoded, or a worker fails.
     """
     with closing(delivery.batches()) as batches:
-        began_ns = clock.now_ns()
+        start_ns = clock.now_ns()
         warm = next(batches)
-        while warm < delivery.warm_up and clock.now_ns() - began_ns < FILLING * seconds * 1e9:
+        while warm < delivery.warm_up and clock.now_ns() - start_ns < FILLING * seconds * 1e9:
             warm += next(batches)
-        warm_up_seconds = (clock.now_ns() - began_ns) / 1e9
+        warm_up_seconds = (clock.now_ns() - start_ns) / 1e9
         before, watch = delivery.counters, Stopwatch(clock)
-        frames = number = 0
+        frames = num_batches = 0
         elapsed = 0.0
-        while elapsed < seconds or number % delivery.at_a_time:
+        while elapsed < seconds or num_batches % delivery.at_a_time:
             frames += next(batches)
-            number += 1
+            num_batches += 1
             elapsed = watch.seconds
-        spent = delivery.counters - before
+        counters = delivery.counters - before
         repetition = watch.stop(elapsed)
     return DeliveryRepetition(
-        **count_fields(repetition, frames, spent),
+        **count_fields(repetition, frames, counters),
         strategy=strategy,
         held_bytes=delivery.held_bytes,
         warm_up_frames=warm,

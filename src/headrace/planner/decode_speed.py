@@ -22,7 +22,9 @@ from headrace.sampling.decode_cost import Speed, share_out
 from headrace.video.frame_format import FrameFormat
 
 _PROBES = 24
+"""Max probed GOPs."""
 _SECONDS = 4.0
+"""Time limit."""
 _LONGEST_STRETCH = 100
 """Max frames decoded of a long GOP."""
 
@@ -39,9 +41,9 @@ class MeasuredSpeed:
     seconds: float
     """Duration."""
     packed: tuple[PackedFrames, ...] = ()
-    """How each codec packs the frames, one for each GOP."""
+    """Size and times of each lossless codec, on one frame per GOP."""
     others: float | None = None
-    """Cores kept busy by other programs meanwhile; None: unknown."""
+    """Cores kept busy by other programs during the measurement; None: unknown."""
 
     @property
     def is_told_apart(self) -> bool:
@@ -70,7 +72,7 @@ def measure_speed(
     max_open: int = MAX_OPEN_FILES,
     clock: Clock = SYSTEM_CLOCK,
 ) -> MeasuredSpeed:
-    """Return the decoding cost of these videos while all workers decode; takes about 4 s.
+    """Return the decode cost of these videos while all workers decode; takes about 4 s.
 
     Up to 24 frames, spread evenly over the videos, choose the GOPs, so GOPs are weighted by length
     as in random access. Each GOP is decoded four times: its first frame after opening the file,
@@ -92,7 +94,7 @@ def measure_speed(
     frames = np.linspace(0, population.num_frames - 1, _PROBES).astype(np.int64)
     gops = np.unique(population.gop_of(frames))
 
-    def due() -> Iterator[int]:
+    def gops_in_time() -> Iterator[int]:
         for number, gop in enumerate(_spread_order(gops).tolist()):
             if number >= workers and watch.seconds > _SECONDS:
                 return
@@ -106,8 +108,8 @@ def measure_speed(
         all_trials.append(trials)
         yield lambda gop: [_time_gop(videos, gop, shape, clock, trials)]
 
-    with closing(imap(worker, due(), workers=workers, capacity=1, name="probe")) as streams:
-        results = list(streams)
+    with closing(imap(worker, gops_in_time(), workers=workers, capacity=1, name="probe")) as probes:
+        results = list(probes)
     done = [result for result in results if not isinstance(result, MediaError)]
     for error in results:
         if not done and isinstance(error, MediaError):
@@ -119,12 +121,12 @@ def measure_speed(
         gops=len(done),
         frames=sum(run.decoded for run in runs),
         seconds=repetition.seconds,
-        packed=_joined(all_trials),
+        packed=_merge_trials(all_trials),
         others=cores_of_others([repetition]),
     )
 
 
-def _joined(all_trials: list[list[PackingTrial]]) -> tuple[PackedFrames, ...]:
+def _merge_trials(all_trials: list[list[PackingTrial]]) -> tuple[PackedFrames, ...]:
     """Return size and times of each exact codec, over the trials of all threads."""
     totals, *others = all_trials
     for trials in others:
@@ -134,7 +136,7 @@ def _joined(all_trials: list[list[PackingTrial]]) -> tuple[PackedFrames, ...]:
 
 
 def _spread_order(gops: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the GOPs in an order whose every prefix is spread over all GOPs."""
+    """Return the GOPs in an order in which every prefix is spread over all GOPs."""
     return np.concatenate([gops[start::5] for start in range(5)])
 
 
@@ -162,16 +164,16 @@ def _time_gop(
 
 
 def _time_job(decoder: Decoder[Array], wanted: tuple[int, ...], clock: Clock) -> _Run:
-    """Time one job of an idle decoder, as between jobs of different files."""
+    """Time one job of an idle decoder, as if it follows a job of another file."""
     decoder.rest()
     before = DecodeCounters() + decoder.counters
     started_ns = clock.now_ns()
     delivered = sum(1 for _ in decoder.run(DecodeJob(wanted, goes_on=False)))
     seconds = (clock.now_ns() - started_ns) / 1e9
-    spent = decoder.counters - before
+    counters = decoder.counters - before
     return _Run(
-        opens=spent.opens,
-        decoded=spent.frames_decoded,
+        opens=counters.opens,
+        decoded=counters.frames_decoded,
         delivered=delivered,
         seconds=max(seconds, 1e-9),
     )
@@ -183,10 +185,10 @@ def _fit_speed(runs: list[_Run], videos: VideoSet, workers: int, max_open: int) 
         np.array([run.seconds for run in runs]),
     )
     indexes = videos.indexes
-    kept = min(1.0, max_open / len(indexes))
+    open_share = min(1.0, max_open / len(indexes))
     droppable = sum(int(index.is_disposable.sum()) for index in indexes if index.can_skip)
     return Speed(
-        seconds_per_seek=seeking + (1 - kept) * opening,
+        seconds_per_seek=seeking + (1 - open_share) * opening,
         seconds_per_decoded=decoding,
         seconds_per_delivered=delivering,
         workers=workers,

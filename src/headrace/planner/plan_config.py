@@ -10,7 +10,7 @@ from headrace.units import parse_bytes
 
 _FRAMES: Final = 128
 _CLIPS: Final = 8
-"""Default samples in a batch, as of `FrameLoader` and `ClipLoader`."""
+"""Default batch sizes, as of `FrameLoader` and `ClipLoader`."""
 _NO_CLIPS: Final = (1, None, "error")
 """Defaults of `stride`, `fps` and `boundary`."""
 
@@ -24,18 +24,18 @@ class PlannedClips:
     num_frames: Annotated[
         int | None,
         Option(
-            "Frames of a clip; single frames if it is not given.",
+            "Frames per clip; default: single frames.",
             least=1,
             flags=("--num-frames", "--clip-len"),
         ),
     ] = None
-    stride: Annotated[int, Option("From one frame of a clip to the next.", least=1)] = 1
+    stride: Annotated[
+        int, Option("Distance between frames of a clip; 1: consecutive.", least=1)
+    ] = 1
     fps: Annotated[
-        str | None, Option("Frames of a clip per second of media time, in place of a stride.")
+        str | None, Option("Clip frames per second of media time, instead of a stride.")
     ] = None
-    boundary: Annotated[Boundary, Option("What a video does that is shorter than a clip.")] = (
-        "error"
-    )
+    boundary: Annotated[Boundary, Option("Policy for videos shorter than a clip.")] = "error"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,26 +43,26 @@ class PlanConfig(PlannedClips):
     """Options of a plan; names as in `FrameLoader` and `ClipLoader`."""
 
     batch_size: Annotated[
-        int | None, Option("Frames in a batch, 128; or clips, 8, if it is not given.", least=1)
+        int | None, Option("Samples per batch; default: 128 frames, or 8 clips.", least=1)
     ] = None
     memory_budget: Annotated[
-        int | str, Option("Memory for buffered frames and three batches, like 256MiB or 1GiB.")
+        int | str, Option("Memory for buffered frames and three batches, such as 256MiB.")
     ] = "1GiB"
     size: FrameSize = (256, 256)
     target: Annotated[
         float | None,
-        Option("Frames per second that the model takes.", least=1, flags=("--target-fps",)),
+        Option("Frames per second that the model needs.", least=1, flags=("--target-fps",)),
     ] = None
     """None: as many as possible."""
     rho: Annotated[
-        float, Option("Correlation of the gradients of two frames of a burst.", least=0, most=1)
+        float, Option("Intraclass correlation of gradients within a burst.", least=0, most=1)
     ] = DEFAULT_RHO
     frames_per_burst: Annotated[
         int | None,
-        Option("Frames in a burst; chosen if it is not given.", least=2, flags=("--burst",)),
+        Option("Frames per burst; default: chosen by the planner.", least=2, flags=("--burst",)),
     ] = None
     spill: Annotated[
-        str | None, Option("Folder on a local disk for packed frames; estimates what it takes.")
+        str | None, Option("Folder for packed frames on a local disk; estimates disk and speed.")
     ] = None
     trial_seconds: float | None = None
     """Seconds to run each strategy; None: predictions only."""
@@ -73,11 +73,13 @@ class PlanConfig(PlannedClips):
             raise ConfigError(f"trial_seconds must be > 0, got {self.trial_seconds}")
         parse_bytes(self.memory_budget)
         if self.num_frames is None and (self.stride, self.fps, self.boundary) != _NO_CLIPS:
-            raise ConfigError("stride, fps and boundary are of clips; give num_frames as well")
+            raise ConfigError(
+                "stride, fps and boundary apply to clips only; set num_frames as well"
+            )
         if self.num_frames is not None and self.frames_per_burst is not None:
             raise ConfigError(
-                f"frames_per_burst={self.frames_per_burst} is for single frames, and clips of "
-                f"{self.num_frames} frames were asked for; leave out one of the two"
+                f"frames_per_burst={self.frames_per_burst} applies to single frames only, got "
+                f"num_frames={self.num_frames} as well; set one of the two"
             )
 
     @property

@@ -12,7 +12,7 @@ _CLIPS = ("ClipLoader", "clips")
 
 
 def plan_facts(plan: Plan, videos: Sequence[str]) -> dict[str, Any]:
-    """Return a plan of `videos` as text, numbers, lists and dictionaries."""
+    """Return a plan as JSON-compatible values; `videos` as the user named them."""
     contents = asdict(plan.contents)
     contents["left_out"] = [
         {"source": error.source, "error": str(error)} for error in plan.contents.left_out
@@ -76,24 +76,24 @@ def loader_call(row: Strategy, plan: Plan) -> str:
 
 
 def _sampler_call(sampler: object) -> str:
-    """Return the sampler call, default fields left out."""
+    """Return the sampler call, without default arguments."""
     assert is_dataclass(sampler)
-    given = [(field.name, getattr(sampler, field.name), field.default) for field in fields(sampler)]
-    named = {name: value for name, value, default in given if value != default}
-    if "fps" in named:
-        named["fps"] = str(named["fps"])
-    arguments = ", ".join(f"{name}={value!r}" for name, value in named.items())
+    values = [(field, getattr(sampler, field.name)) for field in fields(sampler)]
+    changed = {field.name: value for field, value in values if value != field.default}
+    if "fps" in changed:
+        changed["fps"] = str(changed["fps"])
+    arguments = ", ".join(f"{name}={value!r}" for name, value in changed.items())
     return f"{type(sampler).__name__}({arguments})"
 
 
 def proxy_command(plan: Plan, videos: Sequence[str]) -> str:
-    """Return the command that makes the proxies of a plan.
+    """Return the command that creates the proxies of a plan.
 
     Args:
         plan: The plan.
         videos: Files, folders and lists, as the user named them.
     """
     size = "x".join(str(side + side % 2) for side in plan.config.size)
-    named = [f"./{video}" if video.startswith("-") else video for video in videos]
-    rest = ("-o", "proxies", "--size", size, "--gop", str(plan.reencode.gop))
-    return shlex.join(["headrace", "proxy", *named, *rest])
+    paths = [f"./{video}" if video.startswith("-") else video for video in videos]
+    options = ("-o", "proxies", "--size", size, "--gop", str(plan.reencode.gop))
+    return shlex.join(["headrace", "proxy", *paths, *options])

@@ -5,18 +5,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headrace.decode.index_store import IndexStore
 from headrace.loaders.batch import Batch
 from headrace.loaders.frame_loader import ClipLoader, FrameLoader
 from headrace.loaders.hold_choice import Hold
 from headrace.loaders.video_set import VideoSet
-from headrace.measuring.design_effect import DesignEffectMeter
 from headrace.measuring.interleaved import cores_of_others
 from headrace.measuring.loader_adapters import LoaderDelivery
 from headrace.measuring.steady_state import time_delivery
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.sampling.rho_estimate import DEFAULT_RHO
+from headrace.sampling.bias import LAGS, design_effect, long_run_inflation, mate_lags
+from headrace.sampling.bursts import Bursts
+from headrace.sampling.population import Population
+from headrace.sampling.rho_estimate import DEFAULT_RHO, measured_mate_lags
 from headrace.sampling.sampler import Sampler
+
+_BATCHES_FOR_A_LAG = 2
+"""Min batches per lag at which mates are counted; fewer are too noisy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,11 +42,11 @@ class PlanProbe:
     memory_bytes: int
     """Max buffered bytes plus two batches (the caller's and the next); excludes codecs."""
     design_effect: float | None
-    """Variance of a batch ÷ variance of independent frames, from the assumed ρ and the frames of
-    one GOP that met in batches beyond chance. None for clips, and with a single GOP."""
+    """Variance of a batch ÷ variance of independent frames, from the assumed ρ and the excess over
+    chance of frames of one GOP in the same batch. None for clips, and with a single GOP."""
     inflation: float | None
-    """Statistical inefficiency over the batches that a burst spans, or over 8; None also after too
-    few batches."""
+    """Statistical inefficiency over the batches of a burst, or over 8; None also with too few
+    batches."""
     frames: int
     """Frames delivered while measured, over all clips."""
     seconds: float
@@ -46,10 +54,10 @@ class PlanProbe:
     is_filled: bool
     """False if the lookahead was not full before the measurement, so the rate is too low."""
     others: float | None = None
-    """Cores kept busy by other programs meanwhile; None: unknown."""
+    """Cores kept busy by other programs during the measurement; None: unknown."""
 
 
-def run_trial(
+def run_probe(
     videos: VideoSet,
     sampler: Sampler,
     *,
@@ -64,16 +72,16 @@ def run_trial(
     store: IndexStore | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> PlanProbe:
-    """Deliver batches until the window is full, at most for six times `seconds`, then measure.
+    """Deliver batches until the window is full, for at most six times `seconds`; then measure.
 
     Raises:
         ConfigError: see `FrameLoader`.
     """
     num_frames = sampler.traits.num_frames
-    kind: Callable[..., FrameLoader] = partial(FrameLoader, sampling=sampler)
+    build: Callable[..., FrameLoader] = partial(FrameLoader, sampling=sampler)
     if num_frames is not None:
-        kind = partial(ClipLoader, clips=sampler)
-    loader = kind(
+        build = partial(ClipLoader, clips=sampler)
+    loader = build(
         [index.source for index in videos.indexes],
         batch_size=batch_size,
         size=size,
@@ -86,19 +94,19 @@ def run_trial(
         clock=clock,
     )
     population = videos.population
-    noise = DesignEffectMeter(population, sampler, batch_size) if num_frames is None else None
+    meter = DesignEffectMeter(population, sampler, batch_size) if num_frames is None else None
 
     def count(batch: Batch) -> None:
-        if noise is not None:
-            noise.count(population.frame_ids(batch.video.numpy(), batch.index.numpy()))
+        if meter is not None:
+            meter.count(population.frame_ids(batch.video.numpy(), batch.index.numpy()))
 
     delivery = LoaderDelivery(loader, count)
     repetition = time_delivery(type(sampler).__name__, delivery, seconds, clock)
     return PlanProbe(
         memory_bytes=repetition.held_bytes
         + 2 * batch_size * (num_frames or 1) * math.prod(size) * 3,
-        design_effect=None if noise is None else noise.design_effect(rho),
-        inflation=None if noise is None else noise.inflation(rho),
+        design_effect=None if meter is None else meter.design_effect(rho),
+        inflation=None if meter is None else meter.inflation(rho),
         frames_per_second=repetition.frames / repetition.seconds,
         amplification=repetition.decoded / repetition.frames,
         seeks=repetition.seeks / repetition.frames,
@@ -108,3 +116,40 @@ def run_trial(
         is_filled=repetition.is_filled,
         others=cores_of_others([repetition]),
     )
+
+
+class DesignEffectMeter:
+    """Counter of frames of one GOP within and between batches; 8 bytes per frame."""
+
+    def __init__(self, population: Population, sampler: Sampler, batch_size: int) -> None:
+        """Start empty; a burst `sampler` determines the number of lags."""
+        self._population = population
+        self._batch_size = batch_size
+        self._lags = LAGS
+        if isinstance(sampler, Bursts):
+            lags = mate_lags(sampler.frames_per_burst, sampler.lanes, batch_size)
+            self._lags = len(lags)
+        self._gops: list[NDArray[np.int64]] = []
+
+    def count(self, frame_ids: NDArray[np.int64]) -> None:
+        """Count a full batch, int64 [N]; ignore smaller ones."""
+        if len(frame_ids) == self._batch_size:
+            self._gops.append(self._population.gop_of(frame_ids))
+
+    def design_effect(self, rho: float) -> float | None:
+        """Return the design effect of a batch; None: unknown."""
+        lags = self._mate_lags(1)
+        return None if lags is None else design_effect(rho, lags)
+
+    def inflation(self, rho: float) -> float | None:
+        """Return the statistical inefficiency over the batches of a burst, or over 8; None:
+        unknown."""
+        lags = self._mate_lags(self._lags)
+        return None if lags is None else long_run_inflation(rho, lags)
+
+    def _mate_lags(self, lags: int) -> NDArray[np.float64] | None:
+        """Return p at `lags` lags; None after too few batches, or with one GOP only."""
+        population = self._population
+        if population.num_gops == 1 or len(self._gops) < _BATCHES_FOR_A_LAG * (lags - 1) + 1:
+            return None
+        return measured_mate_lags(np.stack(self._gops), population.gop_lengths, lags)

@@ -12,19 +12,20 @@ from headrace.sampling.population import Population
 from headrace.sampling.sampler import Sampler
 
 _SKIPPED = 2
+"""Windows skipped at the start: they decode more, because nothing is buffered yet."""
 _COUNTED = 4
-"""Windows counted; the windows before them decode more, because nothing is buffered yet."""
+"""Windows counted."""
 _LEAST_REQUESTS = 10_000
 _MOST_REQUESTS = 400_000
 
 
-def rehearse(
+def simulate(
     population: Population, sampler: Sampler, *, lookahead: int, capacity: int, batch_size: int
 ) -> DecodeCost:
     """Return the decode cost of `sampler` under a loader's planner and memory limit.
 
-    Unlike the formulas of `sampling.costs`, it includes the memory limit and draws without
-    replacement. Simulates six windows, the first two uncounted; 10,000 to 400,000 requests of 2 to
+    Unlike the formulas of `sampling.decode_cost`, it includes the memory limit and draws without
+    replacement. It simulates six windows, the first two uncounted: 10,000 to 400,000 requests, 2 to
     5 microseconds each.
 
     Args:
@@ -35,9 +36,10 @@ def rehearse(
         batch_size: Samples in a batch (frames or clips), at most the samples of an epoch.
     """
     requests = max(_LEAST_REQUESTS, (_SKIPPED + _COUNTED) * lookahead)
-    batches = max(2, min(_MOST_REQUESTS, requests) // (batch_size * _frames_of(sampler)))
+    frames_per_batch = batch_size * (sampler.traits.num_frames or 1)
+    batches = max(2, min(_MOST_REQUESTS, requests) // frames_per_batch)
     skipped = batches * _SKIPPED // (_SKIPPED + _COUNTED)
-    decoded = seeks = held = waited = delivered = 0
+    decoded = seeks = held = held_sum = delivered = 0
     plan = look_ahead(
         _requests(population, sampler, batch_size),
         population,
@@ -51,17 +53,13 @@ def rehearse(
                 max(job.frames) - int(population.gop_start[job.gop]) + 1 for job in batch.jobs
             )
             seeks += len(batch.jobs)
-            waited += held
+            held_sum += held
             delivered += batch.requests.size
     return DecodeCost(
         amplification=decoded / delivered,
         seeks=seeks / delivered,
-        held_frames=waited / (batches - skipped),
+        held_frames=held_sum / (batches - skipped),
     )
-
-
-def _frames_of(sampler: Sampler) -> int:
-    return sampler.traits.num_frames or 1
 
 
 def _requests(

@@ -12,7 +12,7 @@ Columns = tuple[Column[Strategy], ...]
 
 
 def columns_of(plan: Plan) -> Columns:
-    """Return the columns; with trials, measured beside predicted."""
+    """Return the columns, predicted figures and with trials also measured ones."""
     batch = plan.config.samples_per_batch
 
     def measured(head: str, cell: Callable[[PlanProbe], str]) -> Columns:
@@ -32,8 +32,8 @@ def columns_of(plan: Plan) -> Columns:
             "frames/s\nmeasured", lambda trial: _star_unfilled(trial.frames_per_second, trial)
         ),
         *measured("decoded\nmeasured", lambda trial: _star_unfilled(trial.amplification, trial)),
-        Column("memory\nMiB", _if_feasible(lambda row: f"{row.memory_bytes / 2**20:,.0f}")),
-        *measured("max\nmeasured", lambda trial: f"{trial.memory_bytes / 2**20:,.0f}"),
+        Column("memory\nMiB", _if_feasible(lambda row: decimal(row.memory_bytes / 2**20))),
+        *measured("max\nmeasured", lambda trial: decimal(trial.memory_bytes / 2**20)),
         Column("bias", _if_feasible(_bias)),
         ess("ESS\nbatch", lambda row: row.design_effect),
         ess("ESS\nSGD", lambda row: row.inflation_at),
@@ -63,5 +63,5 @@ def _star_unfilled(figure: float, trial: PlanProbe) -> str:
 
 
 def _ess(batch_size: int, variance: float | None) -> str:
-    """Return the effective sample size of a batch, in frames; `-` where it is unknown."""
+    """Return the effective sample size of a batch, in frames; `-`: unknown."""
     return "-" if variance is None else f"{batch_size / max(variance, 0.01):,.0f}"

@@ -15,8 +15,8 @@ from headrace.loaders.video_set import VideoSet
 from headrace.measuring.interleaved import OnProgress, interleave, unseen
 from headrace.planner.decode_speed import MeasuredSpeed, measure_speed
 from headrace.planner.plan_config import PlanConfig
-from headrace.planner.plan_probe import PlanProbe, run_trial
-from headrace.planner.plan_simulation import rehearse
+from headrace.planner.plan_probe import PlanProbe, run_probe
+from headrace.planner.plan_simulation import simulate
 from headrace.planner.spill_estimate import SpillEstimate, estimate_spill
 from headrace.profiling.machine import describe_machine
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -70,10 +70,10 @@ class Plan:
     decoding: MeasuredSpeed
     strategies: tuple[Strategy, ...]
     trials: dict[str, PlanProbe]
-    """Strategy → measured run; empty unless requested."""
+    """Strategy → figures of a measured run; empty unless requested."""
     recommendation: Recommendation
     spill: SpillEstimate | None
-    """Cost and gain of frames stored on a disk; None where no codec packs them."""
+    """Cost and gain of frames stored on a disk; None if no codec packs them."""
     reencode: Reencode
     """Cost and gain of proxies with short GOPs."""
     cores: int
@@ -108,14 +108,14 @@ def plan(
         videos: Paths of the videos. Unreadable videos are skipped and listed in the plan.
         config: Options of the plan.
         workers: Decoding threads; None: one per usable core of this process.
-        on_progress: Called often.
+        on_progress: Called at each step.
         store: Store of indexes; None: the user's cache folder.
         clock: Clock for the timings.
 
     Raises:
         ConfigError: no video can be read, a batch is larger than the data set, or the memory does
             not hold three batches.
-        MediaError: no GOP that was tried can be decoded.
+        MediaError: none of the sampled GOPs can be decoded.
     """
     config = config or PlanConfig()
     workers = len(available_cores()) if workers is None else workers
@@ -133,17 +133,17 @@ def plan(
     decoding = measure_speed(opened, config.size, workers=workers, max_open=max_open, clock=clock)
     simulated = partial(_simulated_cost, opened.population, config, on_progress)
     strategies = _strategies(config, opened, clips, decoding, noise, budget_of, simulated)
-    run = partial(run_trial, opened, workers=workers, store=store, clock=clock)
+    probe = partial(run_probe, opened, workers=workers, store=store, clock=clock)
     return Plan(
         config=config,
         noise=noise,
         contents=_contents(opened),
         decoding=decoding,
         strategies=strategies,
-        trials=_trials(run, strategies, config, on_progress),
+        trials=_probe_all(probe, strategies, config, on_progress),
         recommendation=recommend(strategies, config.target),
         spill=estimate_spill(opened.population, decoding, config.spill),
-        reencode=_copies(opened, strategies, config, budget, on_progress),
+        reencode=_estimate_proxies(opened, strategies, config, budget, on_progress),
         cores=describe_machine().usable_cores,
     )
 
@@ -157,7 +157,7 @@ def _strategies(
     budget_of: Callable[..., Budget],
     simulated: Callable[[Budget], CostOf],
 ) -> tuple[Strategy, ...]:
-    """Return the strategies and those with packed frames; biased ones stay last."""
+    """Return the strategies, with and without packed frames; biased strategies last."""
     budget = budget_of()
     cost_of = simulated(budget)
     if clips is None:
@@ -182,7 +182,7 @@ def _packed(
     budget_of: Callable[[int], Budget],
     cost_of: Callable[[Budget], CostOf],
 ) -> Iterator[Strategy]:
-    """Yield the strategies with a look-ahead, with frames that wait packed by the best codec."""
+    """Yield each strategy with a look-ahead, its waiting frames packed by the best codec."""
     for row in strategies:
         if row.sampler is None or row.lookahead <= max(1, row.sampler.traits.num_frames or 1):
             continue
@@ -205,8 +205,8 @@ def _packed(
                         seconds_per_packed=packed.pack_seconds,
                         seconds_per_unpacked=packed.unpack_seconds,
                     ),
-                    words=f"the same batches, {lookahead:,} requests ahead, as frames wait packed "
-                    f"by {packed.codec} in 1/{packed.ratio:.1f} of the bytes",
+                    words=f"the same batches, {lookahead:,} requests ahead: waiting frames are "
+                    f"packed by {packed.codec} into 1/{packed.ratio:.1f} of the bytes",
                     hold="packed",
                 )
             )
@@ -254,7 +254,7 @@ def loader_budget(
         config: Memory, batches and frame size.
         gop_lengths: Frames of each GOP, int64 [G].
         codec_bytes: Memory of all decoders.
-        packed_bytes: Bytes of a frame that waits packed; None: frames wait as pixels.
+        packed_bytes: Bytes of a packed waiting frame; None: frames wait as pixels.
     """
     frame_bytes = config.size[0] * config.size[1] * 3
     window, once = (
@@ -285,7 +285,7 @@ def _simulated_cost(
 ) -> CostOf:
     def cost_of(sampler: Sampler, lookahead: int) -> DecodeCost:
         on_progress(f"planning {type(sampler).__name__}", 0, 0)
-        return rehearse(
+        return simulate(
             population,
             sampler,
             lookahead=lookahead,
@@ -296,39 +296,40 @@ def _simulated_cost(
     return cost_of
 
 
-def _copies(
+def _estimate_proxies(
     videos: VideoSet,
     strategies: tuple[Strategy, ...],
     config: PlanConfig,
     budget: Budget,
     on_progress: OnProgress,
 ) -> Reencode:
-    ahead = next(row for row in strategies if row.name == "look-ahead")
+    look_ahead = next(row for row in strategies if row.name == "look-ahead")
     population, cost = videos.population, None
     if config.num_frames is not None:
-        assert ahead.sampler is not None
+        assert look_ahead.sampler is not None
         lengths = [short_gops(int(frames)) for frames in population.frames_per_video]
         short = Population.of(lengths, times=population.timed())
-        cost = _simulated_cost(short, config, on_progress, budget)(ahead.sampler, ahead.lookahead)
+        cost_of = _simulated_cost(short, config, on_progress, budget)
+        cost = cost_of(look_ahead.sampler, look_ahead.lookahead)
     sizes = np.array([index.info.upright_size for index in videos.indexes], np.float64)
     pixels = float(np.average(sizes.prod(axis=1), weights=population.frames_per_video))
-    target = config.target
-    return reencode(population.gop_lengths, ahead, pixels=pixels, target=target, cost=cost)
+    lengths_now, target = population.gop_lengths, config.target
+    return reencode(lengths_now, look_ahead, pixels=pixels, target=target, cost=cost)
 
 
-def _trials(
-    run: Callable[..., PlanProbe],
+def _probe_all(
+    probe: Callable[..., PlanProbe],
     strategies: tuple[Strategy, ...],
     config: PlanConfig,
     on_progress: OnProgress,
 ) -> dict[str, PlanProbe]:
-    """Run all feasible strategies; `run` has its first arguments bound."""
+    """Run all feasible strategies; `probe` is `run_probe` with its first arguments bound."""
     if config.trial_seconds is None:
         return {}
     runnable = [row for row in strategies if row.is_feasible and row.sampler is not None]
 
     def take(row: Strategy) -> PlanProbe:
-        return run(
+        return probe(
             row.sampler,
             lookahead=row.lookahead,
             batch_size=config.samples_per_batch,
@@ -339,7 +340,7 @@ def _trials(
             seconds=config.trial_seconds,
         )
 
-    trials = interleave(
+    probes = interleave(
         runnable, take, repeats=1, label=lambda row: f"running {row.name}", on_progress=on_progress
     )
-    return {row.name: trial for row, trial in zip(runnable, trials, strict=True)}
+    return {row.name: probe for row, probe in zip(runnable, probes, strict=True)}

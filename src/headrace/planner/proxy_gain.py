@@ -21,8 +21,7 @@ from headrace.planner.plan_config import PlanConfig
 from headrace.planner.planner import loader_budget
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.processor_affinity import available_cores
-from headrace.sampling.decode_cost import Speed
-from headrace.sampling.strategies import Strategy, compare
+from headrace.sampling.strategies import compare
 from headrace.units import parse_bytes
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
@@ -76,26 +75,32 @@ def proxy_gain(
         clock: Clock for the timings.
 
     Raises:
-        MediaError: no GOP that was tried can be decoded.
+        MediaError: none of the sampled GOPs can be decoded.
         ConfigError: a batch is larger than the data set, or the memory does not hold three
             batches.
     """
     lengths = [
         np.concatenate([index.gop_lengths for index in originals]),
-        np.concatenate([_lengths(row.frames, row.gop) for row in rows]),
+        np.concatenate([_gop_lengths(row.frames, row.gop) for row in rows]),
     ]
     with TemporaryDirectory(prefix="headrace-") as store:
-        places = np.unique(np.linspace(0, len(rows) - 1, _MOST_TIMED).round().astype(int)).tolist()
+        spread = np.linspace(0, len(rows) - 1, _MOST_TIMED).round().astype(int)
+        chosen = np.unique(spread).tolist()
         timed = [
-            _video_set([originals[place] for place in places]),
-            VideoSet.open(
-                [proxies[place] for place in places], index_store=IndexStore(Path(store))
+            VideoSet(
+                indexes=tuple(originals[row] for row in chosen),
+                number=np.arange(len(chosen)),
+                skipped=(),
+                refused=(),
             ),
+            VideoSet.open([proxies[row] for row in chosen], index_store=IndexStore(Path(store))),
         ]
     speeds = [_measure_speed(videos, config, len(rows), clock) for videos in timed]
     before, after = (
-        _predict(speed.speed, videos.codec_bytes, gops, config)
-        for speed, videos, gops in zip(speeds, timed, lengths, strict=True)
+        compare(gops, loader_budget(config, gops, speed.workers * videos.codec_bytes), speed)
+        for speed, videos, gops in zip(
+            (measured.speed for measured in speeds), timed, lengths, strict=True
+        )
     )
     return ProxyGain(
         batch_size=config.samples_per_batch,
@@ -114,40 +119,28 @@ def proxy_gain(
 
 
 def write_record(folder: Path, totals: ProxyTotals, gain: ProxyGain | None) -> None:
-    """Write losses and gains of proxies into their folder, as JSON.
+    """Write totals and gains of proxies into their folder, as JSON.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: the record cannot be written.
     """
-    plain = {"totals": asdict(totals), "gain": None if gain is None else asdict(gain)}
-    write_whole(folder / RECORD, json.dumps(plain, indent=1) + "\n")
+    record = {"totals": asdict(totals), "gain": None if gain is None else asdict(gain)}
+    write_whole(folder / RECORD, json.dumps(record, indent=1) + "\n")
 
 
 def _measure_speed(videos: VideoSet, config: PlanConfig, count: int, clock: Clock) -> MeasuredSpeed:
     """Return the decode speed, measured on some of `count` videos."""
-    most = min(1.0, max_open_files(parse_bytes(config.memory_budget)) / count)
-    # The share of open files is the same among the timed videos as among all.
+    open_share = min(1.0, max_open_files(parse_bytes(config.memory_budget)) / count)
+    # The timed videos keep the same share of files open as all videos would.
     return measure_speed(
         videos,
         config.size,
         workers=len(available_cores()),
-        max_open=max(1, round(len(videos.indexes) * most)),
+        max_open=max(1, round(len(videos.indexes) * open_share)),
         clock=clock,
     )
 
 
-def _predict(
-    speed: Speed, codec_bytes: int, gops: NDArray[np.int64], config: PlanConfig
-) -> tuple[Strategy, ...]:
-    """Return the strategies for videos with these GOPs."""
-    budget = loader_budget(config, gops, speed.workers * codec_bytes)
-    return compare(gops, budget, speed)
-
-
-def _video_set(indexes: Sequence[StreamIndex]) -> VideoSet:
-    return VideoSet(indexes=tuple(indexes), number=np.arange(len(indexes)), skipped=(), refused=())
-
-
-def _lengths(frames: int, gop: int) -> NDArray[np.int64]:
-    whole, rest = divmod(frames, gop)
-    return np.array([gop] * whole + [rest] * (rest > 0), np.int64)
+def _gop_lengths(frames: int, gop: int) -> NDArray[np.int64]:
+    full, rest = divmod(frames, gop)
+    return np.array([gop] * full + [rest] * (rest > 0), np.int64)

@@ -1,4 +1,4 @@
-"""Spill estimate: disk and speed of a set whose frames are stored packed, each decoded once."""
+"""Spill estimate: disk space and rate if all frames are decoded once and stored packed."""
 
 import shutil
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _READING_SECONDS = 0.0001
 
 @dataclass(frozen=True, kw_only=True)
 class SpillEstimate:
-    """A store of all frames of a set, for batches of random frames."""
+    """Store of all frames of a set, for batches of random frames."""
 
     codec: str
     bytes_per_frame: int
@@ -21,15 +21,15 @@ class SpillEstimate:
     disk_bytes: int
     """Bytes of all frames of the set."""
     free_bytes: int | None
-    """Free bytes of the disk; None: no folder was given."""
+    """Free bytes of the disk; None: no folder."""
     first_epoch: float
-    """Frames per second of the first epoch, in the mean: every GOP is decoded once, and stored."""
+    """Mean frames per second of the first epoch: every GOP is decoded once and stored."""
     later_epochs: float
-    """Frames per second from then on: frames are read and unpacked."""
+    """Frames per second of later epochs: frames are read and unpacked."""
 
     @property
     def fits(self) -> bool:
-        """Whether the disk has room for the set; True where no folder was given."""
+        """Whether the disk has room for the set; True without a folder."""
         return self.free_bytes is None or self.disk_bytes <= self.free_bytes
 
 
@@ -61,7 +61,7 @@ def estimate_spill(
 
 
 def _free_bytes(folder: Path) -> int:
-    """Return the free bytes where a folder is, or will be."""
+    """Return the free bytes of the disk of a folder that may not exist yet."""
     folder = folder.expanduser().absolute()
-    existing = next(place for place in (folder, *folder.parents) if place.exists())
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
     return shutil.disk_usage(existing).free

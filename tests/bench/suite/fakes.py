@@ -1,14 +1,11 @@
-"""Benchmarks that are over at once, one for each thing that can become of one in a suite.
-
-Also suites as they could have been measured, in a folder, with planted gains.
-"""
+"""Instant benchmarks, one for each outcome in a suite, and suites with planted gains."""
 
 import os
 import signal
 from dataclasses import replace
 
 from bench.checksums import CHECKSUMS, ChecksumsConfig
-from bench.shown import made, recorded
+from bench.records import local_provenance, recorded
 from headrace.bench.benchmark import Benchmark, StageWork, SuiteSpec, write_benchmark
 from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
 from headrace.bench.suite.suite_runner import measure_one
@@ -64,7 +61,7 @@ ALL = (WHOLE, MODEL, LOADING, WORK, BEFORE, HEAVY, FAILING, DYING, FAULTY, HANGI
 
 
 def measure(order, send):
-    """What a child does; it finds the experiments above."""
+    """Measure one of the benchmarks above in a child process."""
     return measure_one(ALL, order, send)
 
 
@@ -72,27 +69,27 @@ _COMMAND = ("headrace", "bench", "all", "a.mp4")
 
 
 def contest(gain, *, others=0.0, cores=4, model="resnet18"):
-    """Return the record of a way that is `gain` times as fast as the first, which takes 1 s."""
-    here = made(*_COMMAND, cores=cores, device="cpu", model_name=model)
+    """Return the record of a variant that is `gain` times as fast as the reference."""
+    here = local_provenance(*_COMMAND, cores=cores, device="cpu", model_name=model)
     seconds = {"plain": [1] * 3, "quick": [1 / gain] * 3}
     return recorded(seconds, others=others).model_copy(update={"provenance": here})
 
 
-def result(experiment, record=None, outcome="measured", **more):
-    """Return what a suite says of an experiment."""
+def result(benchmark, record=None, outcome="measured", **more):
+    """Return the outcome of a benchmark."""
     created = record.provenance.created if record is not None else None
     return BenchmarkOutcome(
-        experiment=experiment.name, outcome=outcome, created=created, seconds=2.5, **more
+        experiment=benchmark.name, outcome=outcome, created=created, seconds=2.5, **more
     )
 
 
 def write_suite(folder, measured, *results):
-    """Write a suite into `folder`: experiment -> record; return its record."""
+    """Write a suite of benchmark -> record into `folder`; return its record."""
     written = []
-    for experiment, record in measured.items():
-        write_benchmark(experiment, record, experiment.page(record), folder)
-        alone = ("headrace", "bench", experiment.name, "a.mp4")
-        written.append(result(experiment, record, alone=alone))
+    for benchmark, record in measured.items():
+        write_benchmark(benchmark, record, benchmark.page(record), folder)
+        alone = ("headrace", "bench", benchmark.name, "a.mp4")
+        written.append(result(benchmark, record, alone=alone))
     options = {"model_name": "resnet18", "device": "cpu"}
     suite = SuiteRecord(
         provenance=provenance(options, _COMMAND),

@@ -34,8 +34,8 @@ RECORDS = {
 
 @pytest.fixture
 def written(tmp_path: Path) -> tuple[Path, list[str]]:
-    """The page of a suite of real experiments, and what its charts are called."""
-    known = {each.name: each for each in BENCHMARKS}
+    """Return the page of a suite of real benchmarks, and the names of its charts."""
+    known = {benchmark.name: benchmark for benchmark in BENCHMARKS}
     why = "a_name_without_a_place_to_break_" * 4
     suite = write_suite(
         tmp_path,
@@ -43,7 +43,7 @@ def written(tmp_path: Path) -> tuple[Path, list[str]]:
         result(FAILING, outcome="failed", why=why),
     )
     ranking = rank((*BENCHMARKS, FAILING), suite, tmp_path)
-    charts = [f"chart-{chart.name}" for each in ranking.ranked for chart in each.charts]
+    charts = [f"chart-{chart.name}" for ranked in ranking.ranked for chart in ranked.charts]
     return write_page(ranking, tmp_path), charts
 
 
@@ -66,7 +66,7 @@ def test_every_chart_is_drawn_and_the_page_fits_its_window(
     assert page.requested == [file.as_uri()] * 2
 
 
-def test_each_finding_leads_to_its_chapter(page: Page, written: tuple[Path, list[str]]) -> None:
+def test_each_finding_links_to_its_section(page: Page, written: tuple[Path, list[str]]) -> None:
     page.show(written[0], width=1280)
     lost = (
         "[...document.querySelectorAll('.gains a')].filter(link => "
@@ -76,7 +76,9 @@ def test_each_finding_leads_to_its_chapter(page: Page, written: tuple[Path, list
     assert page.evaluate(lost) == 0
 
 
-def test_without_the_script_of_its_charts_it_is_small(written: tuple[Path, list[str]]) -> None:
+def test_without_the_script_of_the_charts_the_page_is_small(
+    written: tuple[Path, list[str]],
+) -> None:
     text = written[0].read_text(encoding="utf-8")
     assert len(text.encode()) - len(get_plotlyjs().encode()) < 1_000_000
     assert text.count(get_plotlyjs()[:200]) == 1

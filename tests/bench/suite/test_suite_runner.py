@@ -1,4 +1,4 @@
-"""Experiments in processes of their own: one that fails or dies ends no other."""
+"""Each benchmark runs in its own process; a failure does not end the others."""
 
 import os
 import signal
@@ -22,46 +22,46 @@ def own_cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def prepared(clip, tmp_path):
-    """Return a function: experiments -> a suite of them."""
+    """Return a function: benchmarks -> suite of them."""
 
     video = clip(12)
-    where = {"folder": tmp_path / "out", "command": ("headrace", "bench", "all")}
+    paths = {"folder": tmp_path / "out", "command": ("headrace", "bench", "all")}
 
-    def prepare(*experiments, choice=None, videos=(video,), **model):
+    def prepare(*benchmarks, choice=None, videos=(video,), **model):
         config = SuiteConfig(videos=videos, **model)
-        return prepare_suite(experiments, config, choice or Choice(), measure=measure, **where)
+        return prepare_suite(benchmarks, config, choice or Choice(), measure=measure, **paths)
 
     return prepare
 
 
 def outcomes(record):
-    return {each.experiment: each.outcome for each in record.chapters}
+    return {outcome.experiment: outcome.outcome for outcome in record.chapters}
 
 
-def test_one_that_fails_or_dies_is_named_and_the_others_go_on(prepared, tmp_path):
-    begun, told, ended = [], [], []
+def test_a_failed_benchmark_is_reported_and_the_others_continue(prepared, tmp_path):
+    begun, progress, ended = [], [], []
     observer = SuiteObserver(
         on_begin=lambda planned, number, of: begun.append((planned.benchmark.name, number, of)),
-        on_progress=lambda what, done, of: told.append((what, done, of)),
+        on_progress=lambda what, done, of: progress.append((what, done, of)),
         on_end=lambda result, number, of: ended.append(result.outcome),
     )
     suite = prepared(HEAVY, FAILING, DYING, FAULTY, NEVER, WHOLE)
-    record, is_interrupted = suite.hold(observer)
+    record, is_interrupted = suite.run(observer)
     assert not is_interrupted
     assert outcomes(record) == {
         **{"heavy": "measured", "never": "not possible", "whole": "measured"},
         **dict.fromkeys(("failing", "dying", "faulty"), "failed"),
     }
-    whys = {each.experiment: each.why for each in record.chapters}
+    whys = {outcome.experiment: outcome.why for outcome in record.chapters}
     assert whys["failing"] == "the third frame cannot be shown"
     assert whys["dying"] == "ended with exit code 9"
     assert whys["faulty"] == "ZeroDivisionError: one by none"
     assert record.chapters[3].last_lines[-1] == "ZeroDivisionError: one by none"
     assert record.chapters[1].last_lines == ()
     names = [name for name, _, _ in begun]
-    assert names == ["failing", "dying", "faulty", "whole", "heavy"], "what takes much goes last"
+    assert names == ["failing", "dying", "faulty", "whole", "heavy"], "the heavy one is last"
     assert begun[0][1:] == (1, 5)
-    assert ("sha256", 0, 3) in told
+    assert ("sha256", 0, 3) in progress
     assert ended == ["failed"] * 3 + ["measured"] * 2
     assert read_suite(tmp_path / "out") == record
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
@@ -69,48 +69,48 @@ def test_one_that_fails_or_dies_is_named_and_the_others_go_on(prepared, tmp_path
     }
 
 
-def test_the_same_again_measures_only_what_is_missing(prepared):
-    first, _ = prepared(WHOLE, FAILING).hold(SuiteObserver())
+def test_a_second_run_measures_only_missing_benchmarks(prepared):
+    first, _ = prepared(WHOLE, FAILING).run(SuiteObserver())
     suite = prepared(WHOLE, FAILING, MODEL)
-    assert [each.benchmark.name for each in suite.due] == ["failing", "model"]
-    record, _ = suite.hold(SuiteObserver())
+    assert [planned.benchmark.name for planned in suite.due] == ["failing", "model"]
+    record, _ = suite.run(SuiteObserver())
     taken = record.chapters[0]
     assert taken.is_taken
     assert taken.created == first.chapters[0].created
     assert outcomes(record)["model"] == "measured"
 
 
-def test_ctrl_c_keeps_what_was_measured_and_begins_no_more(prepared, tmp_path):
+def test_ctrl_c_keeps_results_and_starts_no_more(prepared, tmp_path):
     def interrupt(what, done, of):
         if what == "waiting":
             os.kill(os.getpid(), signal.SIGINT)
 
     suite = prepared(WHOLE, HANGING, MODEL)
-    record, is_interrupted = suite.hold(SuiteObserver(on_progress=interrupt))
+    record, is_interrupted = suite.run(SuiteObserver(on_progress=interrupt))
     assert is_interrupted
     left = dict.fromkeys(("hanging", "model"), "interrupted")
     assert outcomes(record) == {"whole": "measured", **left}
-    assert [each.why for each in record.chapters] == [
-        *(None, "it was interrupted", "it was not begun")
+    assert [outcome.why for outcome in record.chapters] == [
+        *(None, "it was interrupted", "it was not started")
     ]
     assert read_suite(tmp_path / "out") == record
     assert threading.active_count() == 1
     due = prepared(WHOLE, HANGING, MODEL).due
-    assert [each.benchmark.name for each in due] == ["hanging", "model"]
+    assert [planned.benchmark.name for planned in due] == ["hanging", "model"]
 
 
-def test_a_video_that_cannot_be_read_is_told_before_anything(prepared, tmp_path):
+def test_an_unreadable_video_is_refused_first(prepared, tmp_path):
     with pytest.raises(MediaError, match=r"gone\.mp4"):
         prepared(WHOLE, videos=(str(tmp_path / "gone.mp4"),))
     assert not (tmp_path / "out").exists()
 
 
-def test_a_model_that_is_not_there_is_told_before_anything(prepared):
+def test_an_unknown_model_is_refused_first(prepared):
     with pytest.raises(ConfigError, match="no classification model 'resnt18'; did you mean resnet"):
         prepared(WHOLE, model_name="resnt18")
 
 
-def test_a_damaged_record_of_a_survey_is_no_reason_to_forget_it(prepared, tmp_path):
+def test_a_damaged_record_is_replaced_only_on_request(prepared, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / SUITE).write_text("{}")
     with pytest.raises(ConfigError, match=r"all\.json: provenance: field required; headrace bench"):
@@ -118,7 +118,7 @@ def test_a_damaged_record_of_a_survey_is_no_reason_to_forget_it(prepared, tmp_pa
     assert prepared(WHOLE, choice=Choice(again=True)).due
 
 
-def test_a_folder_that_cannot_be_made_is_said_before_measuring(prepared, tmp_path):
+def test_a_folder_that_cannot_be_created_is_refused_before_measuring(prepared, tmp_path):
     (tmp_path / "out").write_text("a file")
     with pytest.raises(ConfigError, match="out"):
-        prepared(WHOLE).hold(SuiteObserver())
+        prepared(WHOLE).run(SuiteObserver())

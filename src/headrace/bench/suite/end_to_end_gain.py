@@ -55,19 +55,16 @@ def end_to_end_gain(gain: float, role: Role, work: StageCosts) -> EndToEndGain |
         role: Role of the stage.
         work: Work of all stages.
     """
-    now = work.stages
-    if role not in now or not now[role].ms:
+    stages = work.stages
+    if role not in stages or not stages[role].ms:
         return None
-    stage = now[role]
-    faster = {**now, role: StageWork(ms=stage.ms / gain, cpu_ms=stage.cpu_ms / gain)}
+    stage = stages[role]
+    faster = {**stages, role: StageWork(ms=stage.ms / gain, cpu_ms=stage.cpu_ms / gain)}
+    now_ms, faster_ms = (sum(stage.ms for stage in work.values()) for work in (stages, faster))
     return EndToEndGain(
-        in_turn=_sum(now) / _sum(faster),
-        overlapped=pace_ms(now, work.cores) / pace_ms(faster, work.cores),
+        in_turn=now_ms / faster_ms,
+        overlapped=pace_ms(stages, work.cores) / pace_ms(faster, work.cores),
     )
-
-
-def _sum(stages: Mapping[Role, StageWork]) -> float:
-    return sum(stage.ms for stage in stages.values())
 
 
 def alone_ms(role: Role, work: StageWork, cores: int) -> float:

@@ -105,9 +105,9 @@ class RankedBenchmark:
 
     @property
     def part(self) -> str:
-        """The part its gain applies to: `the model`, `loading`, `the whole`."""
+        """Part that its gain applies to: `the model`, `loading`, `the whole run`."""
         if self.concerns is None:
-            return "the whole"
+            return "the whole run"
         return "loading" if self.concerns == "loading" else ROLES[self.concerns].phrase
 
     @property
@@ -123,7 +123,7 @@ class RankedBenchmark:
 
     @property
     def words(self) -> str:
-        """One sentence: the change with a gain, else the answer, else the reason it is missing."""
+        """One sentence: the change with a gain, the answer, or the reason there is none."""
         if self.finding is None:
             return f"{(self.result.why or self.result.outcome).rstrip('.')}."
         is_gain = self.advice is not None and self.standing in ("gain", "part")
@@ -131,7 +131,7 @@ class RankedBenchmark:
 
     @property
     def more(self) -> tuple[str, ...]:
-        """Sentences below: the evidence of a gain, then the answer behind a change."""
+        """Further sentences: the evidence of a gain, then the answer that a change is based on."""
         if self.finding is None:
             return ()
         answer: str | None = self.finding.headline
@@ -149,19 +149,20 @@ class RankedBenchmark:
         if whole is None:
             return f"For {self.part}{evidence}."
         return (
-            f"{times_words(advice.gain)} for {self.part}{evidence}. Of the whole "
-            f"{times_words(whole.overlapped)} where stages overlap, as in headrace run, "
-            f"{times_words(whole.in_turn)} where they follow each other."
+            f"{times_words(advice.gain)} for {self.part}{evidence}. End to end "
+            f"{times_words(whole.overlapped)} with overlapping stages, as in headrace run, "
+            f"{times_words(whole.in_turn)} with sequential stages."
         )
 
     @property
     def made(self) -> str:
-        """Date of its record, and the time it took; requires a record."""
+        """Date and duration of the measurement; requires a record."""
         assert self.record is not None
         result = self.result
-        made = self.record.provenance.created.strftime("%Y-%m-%d %H:%M UTC")
-        took = f", in {seconds(result.seconds)}" if result.seconds is not None else ""
-        return f"measured {made}{' by an earlier suite' if result.is_taken else ''}{took}"
+        created = self.record.provenance.created.strftime("%Y-%m-%d %H:%M UTC")
+        duration = f", in {seconds(result.seconds)}" if result.seconds is not None else ""
+        suite = " by an earlier suite" if result.is_taken else ""
+        return f"measured {created}{suite}{duration}"
 
     @property
     def charts(self) -> tuple[Chart, ...]:
@@ -205,7 +206,7 @@ def rank(benchmarks: Sequence[Registered], record: SuiteRecord, folder: Path) ->
 def _read(benchmark: Registered | None, result: BenchmarkOutcome, folder: Path) -> RankedBenchmark:
     if result.outcome != "measured":
         return RankedBenchmark(result=result)
-    record: BenchmarkRecord | str = "this headrace has no benchmark of that name"
+    record: BenchmarkRecord | str = "this version of headrace has no benchmark of that name"
     if benchmark is not None:
         record = read_record(benchmark, folder)
     if benchmark is None or isinstance(record, str):
@@ -237,23 +238,20 @@ def _order(ranked: RankedBenchmark) -> tuple[int, float]:
     return get_args(Standing).index(standing), -(gains.get(standing) or 0.0)
 
 
-_TOLD: Final[tuple[Standing, ...]] = ("gain", "part", "unsure")
-
-
 def verdict(ranking: SuiteRanking) -> Finding:
-    """Return the largest gain, end to end before one part."""
-    gains, parts, unsure = map(ranking.of, _TOLD)
+    """Return the largest gain; end-to-end gains come before gains of one part."""
+    gains, parts, unsure = ranking.of("gain"), ranking.of("part"), ranking.of("unsure")
     top = next(iter((*gains, *parts)), None)
     if top is not None and top.advice is not None:
         is_whole = top.standing == "gain"
         gain = times_words(top.gain_of_whole if is_whole else top.gain)
         headline = (
-            f"The largest gain shown: {top.advice.words} ({top.name}), "
-            f"{'the whole' if is_whole else top.part} about {gain} as fast"
+            f"Largest gain shown: {top.advice.words} ({top.name}), "
+            f"{'the whole run' if is_whole else top.part} about {gain} as fast"
         )
     elif unsure:
         number = counted(len(unsure), "benchmark")
-        headline = f"No gain shown; {number} gave no verdict, as the figures are too uncertain"
+        headline = f"No gain shown; {number} gave no verdict, because of noise"
     else:
         headline = "No gain shown" if ranking.of("none") else "Nothing was measured"
     return Finding(headline=headline, evidence=(*_work(ranking), *_counts(ranking)))
@@ -268,19 +266,17 @@ def _work(ranking: SuiteRanking) -> Iterator[str]:
     work = ranking.work
     if work is not None:
         yield (
-            f"One after the other, a frame takes {work.words} (bench {work.source}): "
-            f"{ROLES[work.costliest].phrase} takes the most."
+            f"Sequentially, a frame takes {work.words} (bench {work.source}); the costliest stage "
+            f"is {ROLES[work.costliest].phrase}."
         )
         if any(ranked.name == work.source for ranked in ranking.of("unsure")):
             yield (
-                f"Other programs ran during bench {work.source}, or its repetitions differ too "
-                "much: these shares are uncertain, and so is what gains of stages are for the "
-                "whole."
+                f"Other programs ran during bench {work.source}, or its repetitions vary too much, "
+                "so these shares and the end-to-end gains of stages are uncertain."
             )
     elif any(ranked.concerns in ROLES for ranked in ranking.of("part")):
         yield (
-            "Which share of the work each stage has was not measured, so gains of stages are those "
-            "of the stage alone."
+            "The share of each stage was not measured, so gains of stages are for the stage alone."
         )
 
 
@@ -289,20 +285,20 @@ def _counts(ranking: SuiteRanking) -> Iterator[str]:
     measured = [ranked for ranked in rows if ranked.page is not None]
     were = "was" if len(measured) == 1 else "were"
     text = f"{len(measured)} of {counted(len(rows), 'benchmark')} {were} measured"
-    taken = [ranked.result.created for ranked in measured if ranked.result.is_taken]
-    dates = [moment for moment in taken if moment is not None]
+    earlier = (ranked.result.created for ranked in measured if ranked.result.is_taken)
+    dates = [created for created in earlier if created is not None]
     if dates:
         since = min(dates).strftime("%Y-%m-%d %H:%M")
         text += f", {len(dates)} of them by an earlier suite (from {since} UTC on)"
     yield f"{text}."
     if unsure := [ranked.name for ranked in ranking.of("unsure")]:
         yield (
-            "Too uncertain to say, as other programs ran meanwhile or repetitions of one kind "
-            f"differ too much: {listing(unsure)}. --rerun --only {','.join(unsure)} measures anew."
+            "No verdict, because other programs ran or repetitions vary too much: "
+            f"{listing(unsure)}. --rerun --only {','.join(unsure)} measures again."
         )
     if failed := [ranked.name for ranked in rows if ranked.result.outcome == "failed"]:
         yield f"{listing(failed)} failed."
     if left_out := [ranked.name for ranked in rows if ranked.result.outcome == "left out"]:
-        yield f"Not asked for: {listing(left_out)}."
+        yield f"Not selected: {listing(left_out)}."
     if any(ranked.result.outcome == "interrupted" for ranked in rows):
-        yield "It was interrupted: the same command goes on where it ended."
+        yield "The suite was interrupted; the same command continues it."

@@ -20,24 +20,23 @@ _WIDTH: Final = 80
 _GROUPS: Final[dict[Standing, tuple[str, str]]] = {
     "gain": (
         "Gains of the whole run",
-        "How many times as fast the whole would be, the largest gain first; where a gain is that "
-        "of one stage, as predicted from the work of all stages. Each was measured alone: gains of "
-        "several lines do not multiply.",
+        "Speedup of the whole run, largest first; for a gain of one stage, predicted from the work "
+        "of all stages. Each was measured alone: gains of several lines do not multiply.",
     ),
     "part": (
         "Gains of one part",
-        "How many times as fast that part would be. How much of it reaches your own loop depends "
-        "on what the loop waits for, which headrace profile -- python train.py reports.",
+        "Speedup of this part. Its effect on your own loop depends on what the loop waits for: see "
+        "headrace profile -- python train.py.",
     ),
     "none": (
         "No gain shown",
-        "Nothing that was tried is clearly faster, or the figures show something else than a gain.",
+        "No variant is clearly faster, or the benchmark does not measure a gain.",
     ),
     "unsure": (
-        "Too uncertain to say",
-        "Other programs ran meanwhile, or repetitions of one kind differ too much.",
+        "No verdict",
+        "Other programs ran, or repetitions vary too much.",
     ),
-    "missing": ("Not measured", "Why there is no answer."),
+    "missing": ("Not measured", "The reasons."),
 }
 
 Group = tuple[str, str, list[RankedBenchmark]]
@@ -49,7 +48,7 @@ def render_suite(ranking: SuiteRanking) -> str:
 
     Cost and privacy: see `render_page`.
     """
-    made, sections = _provenance(ranking), []
+    provenance, sections = _provenance(ranking), []
     for ranked in ranking.ranked:
         if ranked.page is not None:
             options = configuration_rows(ranked.page.provenance.configuration)
@@ -63,11 +62,11 @@ def render_suite(ranking: SuiteRanking) -> str:
         sections=sections,
         differing=differing(ranking),
         command=shlex.join(ranking.record.provenance.command),
-        created=made.created,
-        usable_cores=made.machine.usable_cores,
-        machine=machine_rows(made.machine),
-        versions=[("headrace", f"{made.headrace}, commit {made.commit or 'not known'}")]
-        + [(name, version) for name, version in made.versions.items() if name != "headrace"],
+        created=provenance.created,
+        usable_cores=provenance.machine.usable_cores,
+        machine=machine_rows(provenance.machine),
+        versions=[("headrace", f"{provenance.headrace}, commit {provenance.commit or 'unknown'}")]
+        + [(name, version) for name, version in provenance.versions.items() if name != "headrace"],
     )
 
 
@@ -77,17 +76,17 @@ def render_suite_text(ranking: SuiteRanking) -> str:
     lines = [*wrap(_title(ranking.record), _WIDTH), "", *wrap(finding.headline, _WIDTH)]
     for sentence in finding.evidence:
         lines += wrap(sentence, _WIDTH, initial_indent="  - ", subsequent_indent="    ")
-    for title, _, shown in _groups(ranking):
-        lines += ["", *wrap(title, _WIDTH), *_aligned_rows(shown)]
+    for title, _, rows in _groups(ranking):
+        lines += ["", *wrap(title, _WIDTH), *_aligned_rows(rows)]
     return "\n".join(map(printable, lines)).rstrip() + "\n"
 
 
-def _aligned_rows(shown: list[RankedBenchmark]) -> Iterator[str]:
-    name = max(len(ranked.name) for ranked in shown)
-    gain = max(len(ranked.gain_words) for ranked in shown)
-    indent = " " * (name + gain + 6)
-    for ranked in shown:
-        first = f"  {ranked.name.ljust(name)}  {ranked.gain_words.ljust(gain)}  "
+def _aligned_rows(rows: list[RankedBenchmark]) -> Iterator[str]:
+    name_width = max(len(ranked.name) for ranked in rows)
+    gain_width = max(len(ranked.gain_words) for ranked in rows)
+    indent = " " * (name_width + gain_width + 6)
+    for ranked in rows:
+        first = f"  {ranked.name.ljust(name_width)}  {ranked.gain_words.ljust(gain_width)}  "
         yield from wrap(ranked.words, _WIDTH, initial_indent=first, subsequent_indent=indent)
         for sentence in ranked.more:
             yield from wrap(sentence, _WIDTH, initial_indent=indent, subsequent_indent=indent)
@@ -95,8 +94,8 @@ def _aligned_rows(shown: list[RankedBenchmark]) -> Iterator[str]:
 
 def _groups(ranking: SuiteRanking) -> Iterator[Group]:
     for standing, (title, reading) in _GROUPS.items():
-        if shown := [r for r in ranking.of(standing) if r.result.outcome != "left out"]:
-            yield title, reading, shown
+        if rows := [r for r in ranking.of(standing) if r.result.outcome != "left out"]:
+            yield title, reading, rows
 
 
 def _title(record: SuiteRecord) -> str:
@@ -115,12 +114,12 @@ def _provenance(ranking: SuiteRanking) -> Provenance:
 
 def differing(ranking: SuiteRanking) -> list[tuple[str, str]]:
     """Return environment differences from the first benchmark: name and text."""
-    made, rows = _provenance(ranking), []
+    first, rows = _provenance(ranking), []
     for ranked in ranking.ranked:
-        changed = machine_differences(made, ranked.page.provenance) if ranked.page else ()
-        words = [f"{one.name} {one.other}, not {one.first}" for one in changed]
-        if words:
-            rows.append((ranked.name, "; ".join(words)))
+        differences = machine_differences(first, ranked.page.provenance) if ranked.page else ()
+        texts = [f"{field.name} {field.other}, not {field.first}" for field in differences]
+        if texts:
+            rows.append((ranked.name, "; ".join(texts)))
     return rows
 
 

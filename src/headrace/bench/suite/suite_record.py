@@ -1,4 +1,4 @@
-"""Record of a suite: the outcome of each benchmark; their own records lie beside it."""
+"""Record of a suite: outcome of each benchmark. Their own records are in the same folder."""
 
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
@@ -48,7 +48,7 @@ class BenchmarkOutcome(Record):
 
 
 class SuiteRecord(BenchmarkRecord):
-    """Suite record; `NAME.json` of each measured benchmark lies beside it."""
+    """Suite record; `NAME.json` of each measured benchmark is in the same folder."""
 
     videos: tuple[Text, ...]
     """Paths as given."""
@@ -85,7 +85,7 @@ def read_suite(folder: Path) -> SuiteRecord | None:
         return None
     except (OSError, ValidationError) as error:
         raise ConfigError(
-            f"cannot read {path}: {fault_of(error)}; headrace bench all --rerun measures anew"
+            f"cannot read {path}: {fault_of(error)}; headrace bench all --rerun measures again"
         ) from error
 
 

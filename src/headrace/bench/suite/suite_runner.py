@@ -21,7 +21,7 @@ from headrace.video.content_digest import content_digest
 _TIMEOUT_SECONDS: Final = 3600.0
 """Time limit of a benchmark; longer means hung."""
 _GRACE_SECONDS: Final = 15.0
-"""Time an interrupted benchmark has to end its processes."""
+"""Time for an interrupted benchmark to end its processes."""
 _LINES: Final = 6
 """Last output lines kept of a failed benchmark."""
 
@@ -61,9 +61,7 @@ class Suite:
         """Estimated seconds on two cores."""
         return sum(planned.benchmark.terms.seconds for planned in self.due)
 
-    def hold(
-        self, observer: SuiteObserver, clock: Clock = SYSTEM_CLOCK
-    ) -> tuple[SuiteRecord, bool]:
+    def run(self, observer: SuiteObserver, clock: Clock = SYSTEM_CLOCK) -> tuple[SuiteRecord, bool]:
         """Measure all due benchmarks; return the record, and whether it was interrupted.
 
         A failed benchmark is recorded with its message, and the others continue. The record is
@@ -96,7 +94,7 @@ class Suite:
         on_interrupt: Callable[[], None],
         clock: Clock,
     ) -> CompletedChild:
-        def tell(name: str, message: Json) -> None:
+        def on_message(name: str, message: Json) -> None:
             match message:
                 case [str(what), int(done), int(of)]:
                     observer.on_progress(what, done, of)
@@ -115,7 +113,7 @@ class Suite:
         )
         [ending] = run_children(
             [call],
-            on_message=tell,
+            on_message=on_message,
             on_interrupt=on_interrupt,
             grace_seconds=_GRACE_SECONDS,
             clock=clock,
@@ -130,7 +128,7 @@ class Suite:
         if not ending.has_succeeded and was_stopped:
             update |= {"outcome": "interrupted", "why": "it was interrupted"}
         elif not ending.has_succeeded:
-            # Its name is shown before the reason.
+            # The reason follows the name of the benchmark.
             why = ending.error or ending.describe().removeprefix(f"{ending.name} ")
             lines = tuple(ending.tail.rstrip().splitlines()[-_LINES:])
             update |= {"outcome": "failed", "why": why, "last_lines": lines}
@@ -182,7 +180,7 @@ def prepare_suite(
         provenance=created,
         videos=config.videos,
         contents=contents,
-        chapters=tuple(planned_benchmark.result for planned_benchmark in planned),
+        chapters=tuple(row.result for row in planned),
     )
     return Suite(config=config, folder=folder, planned=planned, record=record, measure=measure)
 

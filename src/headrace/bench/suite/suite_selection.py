@@ -52,7 +52,7 @@ def config_of(benchmark: Registered, suite_config: SuiteConfig) -> Configuration
     try:
         config = make(suite_config.videos)
     except ConfigError as error:
-        if len(suite_config.videos) > 1:  # the benchmark may take one video only
+        if len(suite_config.videos) > 1:  # the benchmark may take only one video
             return config_of(benchmark, replace(suite_config, videos=suite_config.videos[:1]))
         return str(error)
     if isinstance(config, str):
@@ -84,7 +84,7 @@ def _option_words(field: OptionField, option: Option, value: Any) -> list[str]:
     return [flag, str(value)]
 
 
-NOT_ASKED: Final = "not asked for, by --only or --skip"
+NOT_SELECTED: Final = "not selected by --only or --skip"
 _ANY_TIME: Final = ("governor",)
 """Environment differences allowed between measurements of one suite."""
 
@@ -98,7 +98,7 @@ class Choice:
     skip: tuple[str, ...] = ()
     """All but these."""
     again: bool = False
-    """Whether to repeat earlier measurements."""
+    """Whether to measure again what an earlier suite measured."""
 
     def check(self, names: Sequence[str]) -> None:
         """Check the names against all benchmarks.
@@ -110,12 +110,12 @@ class Choice:
             for name in given:
                 if name not in names:
                     raise ConfigError(
-                        f"--{option} names no benchmark: got {name!r}; {closest(name, names)}"
+                        f"--{option} must name a benchmark, got {name!r}; {closest(name, names)}"
                     )
-        if not any(map(self.is_asked, names)):
-            raise ConfigError("--only and --skip leave no benchmark; give one of both")
+        if not any(map(self.is_selected, names)):
+            raise ConfigError("--only and --skip leave no benchmark; give only one of them")
 
-    def is_asked(self, name: str) -> bool:
+    def is_selected(self, name: str) -> bool:
         """Whether a benchmark is selected."""
         return name not in self.skip and (not self.only or name in self.only)
 
@@ -162,18 +162,19 @@ def plan_suite(
     known = earlier.chapters if earlier is not None and earlier.contents == contents else ()
     before = {old.experiment: old for old in known if old.outcome == "measured"}
 
-    def planned(benchmark: Registered) -> Planned:
-        is_asked, config = choice.is_asked(benchmark.name), config_of(benchmark, suite_config)
+    def plan(benchmark: Registered) -> Planned:
+        is_selected = choice.is_selected(benchmark.name)
+        config = config_of(benchmark, suite_config)
         result = _outcome(benchmark, config)
         old = before.get(benchmark.name)
         is_kept = old is not None and _is_same(benchmark, old, result, folder, provenance)
-        if old is not None and is_kept and not (choice.again and is_asked):
+        if old is not None and is_kept and not (choice.again and is_selected):
             result = old.model_copy(update={"is_taken": True})
-        elif not is_asked:
-            result = result.model_copy(update={"outcome": "left out", "why": NOT_ASKED})
+        elif not is_selected:
+            result = result.model_copy(update={"outcome": "left out", "why": NOT_SELECTED})
         return Planned(benchmark=benchmark, result=result)
 
-    return tuple(map(planned, benchmarks))
+    return tuple(map(plan, benchmarks))
 
 
 def _outcome(benchmark: Registered, config: Configuration | str) -> BenchmarkOutcome:
@@ -182,7 +183,7 @@ def _outcome(benchmark: Registered, config: Configuration | str) -> BenchmarkOut
     return BenchmarkOutcome(
         experiment=benchmark.name,
         outcome="interrupted",
-        why="it was not begun",
+        why="it was not started",
         configuration=plain(options_of(config)),
         alone=command_alone(benchmark, config),
     )
