@@ -190,7 +190,7 @@ def align(index: _Times, reference: _Times, *, is_whole: bool = True) -> list[ra
 
 
 def _anchors(index: _Times, reference: _Times) -> NDArray[np.int64]:
-    """Return the matched indices of both, ascending, int64 [N, 2]; empty if times are unreliable."""
+    """Return matched indices of both, ascending, int64 [N, 2]; empty if times are unreliable."""
     none = np.zeros((0, 2), np.int64)
     if (reference == NO_PTS).any():
         return none

@@ -86,7 +86,7 @@ def main(
 
 
 def draw_numbers(count: int, seed: int, *, codec: str | None, is_damaged: bool) -> list[int]:
-    """Return the numbers of the first `count` draws with this codec, and with damage if requested."""
+    """Return the numbers of the first `count` draws with this codec, or with damage only."""
     numbers = (
         number
         for number in range(_MAX_NUMBER)
