@@ -1,4 +1,4 @@
-"""The example trains the same policy with either loader."""
+"""The example trains with equal items and losses, whichever loader it uses."""
 
 import subprocess
 import sys
