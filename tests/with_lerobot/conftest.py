@@ -1,4 +1,4 @@
-"""Comparisons with lerobot, which `make test-lerobot` installs; without it, no test is collected."""
+"""Comparisons with lerobot (`make test-lerobot`); without it, no test is collected."""
 
 from importlib.util import find_spec
 
