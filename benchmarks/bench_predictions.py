@@ -125,9 +125,8 @@ def measure(
         changes = tuple(printed(time_change(*case, repeats)) for case in cases(video))
         result = result.model_copy(update={"provenance": source, "changes": changes})
     if only in (None, "loaders"):
-        loaders = tuple(map(printed, time_loaders(media)))
-        timed = LoadersResult(provenance=source, loaders=loaders)
-        result = result.model_copy(update={"loaders": timed})
+        loaders = LoadersResult(provenance=source, loaders=tuple(map(printed, time_loaders(media))))
+        result = result.model_copy(update={"loaders": loaders})
     yield result
 
 
@@ -273,13 +272,9 @@ def loaders(result: LoadersResult) -> str:
             "memory": lambda row: row.memory,
             "hold": lambda row: HOLDS[row.strategy],
             "frames/s, predicted": lambda row: f"{row.predicted:,.0f}",
-            "frames/s, measured (error)": lambda row: (
-                f"{row.came.frames_per_second:,.0f} ({row.error:+.0%})"
-            ),
+            "measured": lambda row: f"{row.came.frames_per_second:,.0f} ({row.error:+.0%})",
             "amplification, predicted": lambda row: f"{row.predicted_amplification:.2f}",
-            "amplification, measured": lambda row: (
-                f"{(row.came.decoded or 0) / row.came.frames:.2f}"
-            ),
+            "counted": lambda row: f"{(row.came.decoded or 0) / row.came.frames:.2f}",
         },
         notes,
     )

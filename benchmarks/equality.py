@@ -83,12 +83,8 @@ def compare_picked(
     for step in (-1, 1):
         neighbors = flat[starts + np.clip(requests[:, 1] + step, 0, last)]
         is_wrong |= _distances(neighbors, frames) + MARGIN < distances
-    return Equality(
-        frames=len(frames),
-        missing=0,
-        wrong=int(is_wrong.sum()),
-        max_mean_difference=round(float(distances.max(initial=0.0)), 3),
-    )
+    largest, wrong = round(float(distances.max(initial=0.0)), 3), int(is_wrong.sum())
+    return Equality(frames=len(frames), missing=0, wrong=wrong, max_mean_difference=largest)
 
 
 def shrink(frames: NDArray[np.uint8]) -> Pictures:

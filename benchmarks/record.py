@@ -287,12 +287,12 @@ def origin(**parameters: object) -> Provenance:
 
 
 def command() -> tuple[str, ...]:
-    """Return this process's command line; paths inside the checkout are relative to its root."""
+    """Return the command line of this process, without absolute paths."""
     return tuple(_shown(Path(word)) if Path(word).is_absolute() else word for word in sys.argv)
 
 
 def _shown(path: Path) -> str:
-    """Return a path inside the checkout unchanged, other paths by name only."""
+    """Return a path inside the checkout relative to its root, other paths by name only."""
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else path.name
 
 

@@ -77,9 +77,9 @@ def main(
         files += [*clips_of_packages(), *write_kinds(synthetic)]
     if not files:
         sys.exit("no files; name files or folders, or give --synthetic DIR")
-    limits = {"most_frames": most_frames, "limit_seconds": timeout}
-    variants: Any = {"ways": ways, "libraries": () if alone else libs}
-    plan = Plan(places=places, planned=planned, seed=seed, size=size, **variants, **limits)
+    options: Any = {"ways": ways, "libraries": () if alone else libs}
+    options |= {"most_frames": most_frames, "limit_seconds": timeout}
+    plan = Plan(places=places, planned=planned, seed=seed, size=size, **options)
     rows, versions, is_interrupted = list[FileRow](), dict[str, dict[str, str]](), False
     try:
         for row, versions_of_row in judge_files(_shown(files), plan, ask):
@@ -92,17 +92,10 @@ def main(
     media: dict[str, object] = {"files": len(files), "bytes": size_bytes}
     if synthetic is not None:
         media["packages"] = {
-            name: package.version
-            for name in PACKAGES
-            for package in metadata.distributions(name=name)
+            name: dist.version for name in PACKAGES for dist in metadata.distributions(name=name)
         }
-    result = ConformanceResult(
-        provenance=origin(**vars(plan)),
-        media=media,
-        versions=versions,
-        summary=summarise(rows),
-        rows=tuple(rows),
-    )
+    fields: Any = {"versions": versions, "summary": summarise(rows), "rows": tuple(rows)}
+    result = ConformanceResult(provenance=origin(**vars(plan)), media=media, **fields)
     print(render(result))
     if json is not None:
         result.save(json)

@@ -114,7 +114,7 @@ _STEPS: Final[tuple[tuple[str, str, float, tuple[Need, ...], str], ...]] = (
     (
         *(
             "overlap:run",
-            "overlap of copies with the model in headrace run, in its trace",
+            "overlap of a run's copies with its model, in its trace",
             60,
             _GPU,
         ),

@@ -1,6 +1,8 @@
-"""Items and batches equal those of lerobot's dataset in a DataLoader, key by key."""
+"""Items, batches and losses of the example equal those of lerobot's dataset in a DataLoader."""
 
 import shutil
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from with_lerobot.written import KINDS
 # Warnings of lerobot and its dependencies.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "train_lerobot.py"
 FRAME = 1 / 30
 CAMERA = "observation.images.camera0"
 WINDOWS: dict[str, dict[str, list[float]] | None] = {
@@ -213,3 +216,19 @@ def test_the_statistics_equal_those_of_lerobot(written: Any, kind: str) -> None:
                 np.testing.assert_array_equal(loader.stats[feature][name], value)
         assert loader.fps == dataset.fps
         assert loader.episodes == tuple(range(dataset.num_episodes))
+
+
+def test_both_loaders_give_the_same_items_and_losses(written: Any) -> None:
+    def lines(loader: str) -> list[str]:
+        options = ["--steps", "2", "--batch_size", "2", "--loader", loader]
+        run = subprocess.run(
+            [sys.executable, EXAMPLE, written("H.264, g=30"), *options],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return [line for line in run.stdout.splitlines() if line.startswith("step ")]
+
+    ours = lines("headrace")
+    assert len(ours) == 2
+    assert ours == lines("lerobot")
