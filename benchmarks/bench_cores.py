@@ -211,7 +211,7 @@ def time_scanning(files: Sequence[Path], count: int, ask: Ask) -> Iterator[Scann
 
 
 _SCAN = {
-    "one": "one after the other",
+    "one": "one after another",
     "threads": "two threads",
     "loader": "as a loader opens them: processes",
 }

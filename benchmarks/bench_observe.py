@@ -93,7 +93,7 @@ def build_step(seconds: float) -> Callable[..., None]:
 
 
 def contest(workers: int, steps: int, step: Callable[..., None], repeats: int) -> list[Row]:
-    """Return both variants, interleaved, without the first repetition of each."""
+    """Return the rows of both variants; repeats are interleaved, and the first is left out."""
     dataset = TensorDataset(torch.zeros(steps * BATCH_SIZE, 16))
     loader = DataLoader(dataset, batch_size=BATCH_SIZE, num_workers=workers)
 

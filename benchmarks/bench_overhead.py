@@ -52,7 +52,7 @@ class OverheadResult(TimedResult):
     """All variants on one video."""
 
     empty_step_seconds: tuple[float, ...]
-    """Time of a step of three empty stages, mean over the steps of each repetition."""
+    """Time of a step of three empty stages, one mean per repetition."""
 
 
 def measure(

@@ -93,7 +93,7 @@ def measure(
     videos = paths(media, "web", originals)
     # On the file system of the videos, so that hard links work.
     with TemporaryDirectory(dir=media.resolve(), prefix="proxies-") as folder:
-        made = prepare(videos, Path(folder))
+        copies = prepare(videos, Path(folder))
         timing = {"seconds": seconds, "warm_up_seconds": warm_up}
         rows = [row for n in counts for row in contest(videos, Path(folder), n, timing)]
     parameters = {"originals": len(videos), "counts": counts, "seconds": seconds}
@@ -102,21 +102,21 @@ def measure(
         provenance=origin(**parameters),
         media={"recipe": recipe(), "links": "hard links of the videos, under other names"},
         videos=len(videos),
-        made=made,
+        made=copies,
         rows=tuple(rows),
     )
 
 
 def prepare(videos: Sequence[Path], folder: Path) -> tuple[ProxySet, ...]:
     """Create the proxies and shards of the videos in `folder`."""
-    made = [_make_proxies(videos, folder / f"gop{gop}", gop) for gop in GOPS]
+    copies = [_make_proxies(videos, folder / f"gop{gop}", gop) for gop in GOPS]
     began = perf_counter()
     num_bytes = sum(s.stat().st_size for s in write_shards(videos, folder / "shards", SIZE))
     seconds = perf_counter() - began
-    about = {"frames": made[0].frames, "original_bytes": made[0].original_bytes}
-    made.append(ProxySet(name=SHARDS, bytes=num_bytes, make_seconds=seconds, **about))
+    counts = {"frames": copies[0].frames, "original_bytes": copies[0].original_bytes}
+    copies.append(ProxySet(name=SHARDS, bytes=num_bytes, make_seconds=seconds, **counts))
     print(f"{SHARDS}: created in {seconds:.0f} s", flush=True)
-    return tuple(made)
+    return tuple(copies)
 
 
 def _make_proxies(videos: Sequence[Path], out: Path, gop: int) -> ProxySet:

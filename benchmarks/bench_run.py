@@ -77,7 +77,7 @@ def text(result: TimedResult) -> str:
     return "\n".join(lines)
 
 
-class Kept:
+class CountingSink:
     """Sink that counts frames, and keeps their checksums if requested."""
 
     outputs = ()
@@ -110,22 +110,22 @@ def answer(
     **_: Any,
 ) -> dict[str, Any]:
     """Time `read_frames` or `run`; with `pictures`, write checksums of the frames instead."""
-    kept = Kept(keeps_sums=pictures is not None)
+    sink = CountingSink(keeps_sums=pictures is not None)
     if not pictures:
-        _read(way, preprocesses, Path(paths[0]), Kept(keeps_sums=False))
+        _read(way, preprocesses, Path(paths[0]), CountingSink(keeps_sums=False))
     meter = Meter()
     for path in paths:
-        _read(way, preprocesses, Path(path), kept)
+        _read(way, preprocesses, Path(path), sink)
     if pictures:
-        np.savez(pictures, sums=np.array(kept.sums, np.uint32))
+        np.savez(pictures, sums=np.array(sink.sums, np.uint32))
         return {"versions": versions(("headrace", "av", "torch"))}
-    return {**meter.read(), "frames": kept.frames, "peak_rss_bytes": peak_rss_bytes()}
+    return {**meter.read(), "frames": sink.frames, "peak_rss_bytes": peak_rss_bytes()}
 
 
-def _read(way: str, preprocesses: bool, path: Path, kept: Kept) -> None:
+def _read(way: str, preprocesses: bool, path: Path, sink: CountingSink) -> None:
     if way == "read_frames":
         for batch in read_frames([path]):
-            kept.take(batch)
+            sink.take(batch)
         return
     with TemporaryDirectory() as folder:
         runner = Runner(
@@ -137,7 +137,7 @@ def _read(way: str, preprocesses: bool, path: Path, kept: Kept) -> None:
             inputs=RunInputs(indexes=(open_index(path),)),
             model=_idle(),
             preprocess=None if preprocesses else lambda frames: torch.zeros(len(frames), 3, 1, 1),
-            sinks=(kept,),
+            sinks=(sink,),
         )
         session = runner.run()
         assert session.outcome == "complete", session.error

@@ -199,9 +199,9 @@ def contest(
         """
         common = {**parameters, **({} if seconds is None else {"seconds": seconds})}
         sets = {kind: paths(media, kind, count) for kind in kinds}
-        made = origin(size=SIZE, workers=workers, repeats=repeats, **common)
-        known = {kind: describe(files) for kind, files in sets.items()}
-        result = TimedResult(provenance=made, media={"recipe": recipe(), "kinds": known})
+        provenance = origin(size=SIZE, workers=workers, repeats=repeats, **common)
+        described = {"recipe": recipe(), "kinds": {k: describe(f) for k, f in sets.items()}}
+        result = TimedResult(provenance=provenance, media=described)
         if resume:
             try:
                 result = result.resumed(out)

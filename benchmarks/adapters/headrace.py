@@ -17,7 +17,7 @@ PACKAGES = ("headrace", "av", "torch")
 
 
 def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> Delivery:
-    """Return batches of headrace's default size, one video after the other."""
+    """Return batches of headrace's default size, one video after another."""
     reader = headrace.read_frames(paths, size=size, workers=workers)
     return Delivery(
         (Chunk(batch.video, int(batch.index[0]), batch.frames) for batch in reader),

@@ -107,7 +107,7 @@ def main(
 
 
 def files_under(places: Sequence[Path]) -> list[Named]:
-    """Return the given files, and all files under the given folders; missing paths exit."""
+    """Return the given files, and all files under the given folders; exits for a missing path."""
     paths: list[Named] = []
     for place in places:
         if place.is_file():

@@ -109,7 +109,7 @@ def judge_draws(
         request = Request(
             work="benchmarks.conformance.draws:answer",
             items=numbers[begin : begin + _PER_PROCESS],
-            asked={"seed": seed, "folder": "" if keep is None else str(keep.resolve())},
+            options={"seed": seed, "folder": "" if keep is None else str(keep.resolve())},
             limit_seconds=limit_seconds,
         )
         for number, answer in answers_of(request, ask):

@@ -49,7 +49,7 @@ def _judge(name: str, path: Path, plan: Plan, folder: str, ask: Ask) -> tuple[Fi
         options: dict[str, Any] = {"party": party, "path": str(path), "folder": folder}
         options |= {"plan": asdict(plan), "seconds": share * limit}
         work = f"{__name__}:answer"
-        return answers_of(Request(work=work, items=ways, asked=options, limit_seconds=limit), ask)
+        return answers_of(Request(work=work, items=ways, options=options, limit_seconds=limit), ask)
 
     row: dict[str, Any] = {"name": name, "bytes": path.stat().st_size, "state": "read"}
     parties = {HEADRACE: plan.ways, **{library: ["seek"] for library in plan.libraries}}

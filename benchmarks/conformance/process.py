@@ -27,7 +27,7 @@ class Request:
     work: str
     """`module:function` that takes an item and the options, and returns JSON values."""
     items: Sequence[Any]
-    asked: Mapping[str, Any]
+    options: Mapping[str, Any]
     """Options by name, the same for every item."""
     limit_seconds: float
     """Time limit of the process."""
@@ -97,5 +97,5 @@ def answer_items(order: Any, send: Callable[[Json], None]) -> None:
     faulthandler.dump_traceback_later(order["limit_seconds"] * 0.95)
     work = resolve_name(order["work"])
     for item in order["items"]:
-        send(work(item, **order["asked"]))
+        send(work(item, **order["options"]))
     faulthandler.cancel_dump_traceback_later()

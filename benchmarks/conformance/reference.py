@@ -110,8 +110,8 @@ class Reference:
 
     def save(self, path: Path) -> None:
         """Write a file for `load`."""
-        kept = {field.name: getattr(self, field.name) for field in fields(self)}
-        np.savez(path, **{**kept, "orientation": np.array(astuple(self.orientation))})
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        np.savez(path, **{**arrays, "orientation": np.array(astuple(self.orientation))})
 
     @classmethod
     def load(cls, path: Path) -> "Reference":

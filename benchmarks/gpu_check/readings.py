@@ -18,17 +18,12 @@ _MAX_DIFFERENCE: Final = 0.1
 """Max relative difference of a confidence from the plain run's; 16 bits have three digits."""
 
 
-def last_line(ended: Ended) -> Any:
-    """Return the JSON in the last line of stdout."""
-    try:
-        return json.loads(ended.stdout.strip().splitlines()[-1])
-    except (IndexError, ValueError) as error:
-        raise UnreadError("the last line is not JSON") from error
-
-
 def report(ended: Ended) -> Reading:
     """Read the output of a program of this folder: see `print_reading`."""
-    fields = last_line(ended)
+    try:
+        fields = json.loads(ended.stdout.strip().splitlines()[-1])
+    except (IndexError, ValueError) as error:
+        raise UnreadError("the last line is not JSON") from error
     said, heads, rows = (fields.pop(name) for name in ("said", "heads", "rows"))
     rows = tuple(tuple(map(str, row)) for row in rows)
     return Reading(said=said, heads=tuple(heads), rows=rows, found=fields)

@@ -21,7 +21,7 @@ NAMES = {
     "opencv_latest": "OpenCV, reader thread, newest frame",
     "opencv_queue": "OpenCV, reader thread, queue of 96",
     "opencv_loop": "OpenCV, one loop",
-    "none": "none",
+    "none": "no model",
     "mobilenet_v2": "mobilenet_v2, one thread",
 }
 

@@ -211,7 +211,7 @@ def _notes(result: Rivals) -> list[str]:
 
 def _shown(row: Shown, *names: str) -> tuple[str, str]:
     if row.failure is not None or row.age_ms is None:
-        return f"failed: {row.failure or 'nothing shown'}", ""
+        return f"failed: {row.failure or 'no frame was shown'}", ""
     ages: Quantiles = row.age_ms
     cells = [figure(getattr(ages, name), ",.0f") or "too few" for name in names]
     return " / ".join(cells), f"{row.per_second:.1f}"

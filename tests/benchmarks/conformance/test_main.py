@@ -80,7 +80,7 @@ def test_invalid_options_are_refused(words, tmp_path):
 
 def test_an_interrupted_run_saves_its_rows(folder, tmp_path, capsys):
     def ask(request):
-        if request.asked["path"].endswith("numbers.mp4"):
+        if request.options["path"].endswith("numbers.mp4"):
             raise KeyboardInterrupt
         return ask_worker(request)
 
@@ -132,7 +132,7 @@ def test_a_process_that_hangs_is_killed_at_its_limit(tmp_path):
 
 
 def test_a_crash_after_the_last_answer_is_reported():
-    request = Request(work="", items=["seek"], asked={}, limit_seconds=1)
+    request = Request(work="", items=["seek"], options={}, limit_seconds=1)
     ended = Ended("crash", "killed by SIGSEGV", [{"right": 1}])
     answers = list(answers_of(request, lambda _: ended))
     assert answers == [("seek", {"right": 1}), ("seek", ended)]
