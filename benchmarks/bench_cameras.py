@@ -19,7 +19,13 @@ from benchmarks.media import DEFAULT_ROOT
 from benchmarks.record import RESULTS, command
 from headrace.bench.benchmark import Context
 from headrace.bench.camera_epochs import measure_cameras
-from headrace.bench.cameras import LABELS, QUOTED, CameraRun, CamerasConfig, CamerasRecord
+from headrace.bench.cameras import QUOTED, CameraRun, CamerasConfig, CamerasRecord
+
+VARIANTS = {
+    "loader": "**CameraLoader**",
+    "dataset": "**DataLoader**, each clip stays with one worker",
+    "wandering": "DataLoader, clips move from worker to worker",
+}
 
 
 def main(
@@ -95,12 +101,11 @@ def _grid(grid: CamerasRecord, head: str, value: Callable[[Sequence[CameraRun]],
     columns = list(dict.fromkeys((run.ranks, run.workers) for run in runs))
     lines = []
     for way in dict.fromkeys(run.way for run in runs):
-        name = LABELS[way] if way == "wandering" else f"**{LABELS[way]}**"
         cells = [
             value([run for run in runs if (run.way, run.ranks, run.workers) == (way, *column)])
             for column in columns
         ]
-        lines.append([name, *cells])
+        lines.append([VARIANTS[way], *cells])
     return table([head, *(f"{ranks} × {workers}" for ranks, workers in columns)], lines)
 
 
