@@ -308,11 +308,8 @@ def reading(result: CoresResult) -> str:
     header += [f"{'naive' if n else 'lookahead'}, {row.on_threads}" for (n, _), row in columns]
     lines = []
     for network in dict.fromkeys(map(_network, rows)):
-        speeds = {
-            (row.is_naive, row.threads): row.missing or f"{row.speed:,.0f}"
-            for row in rows
-            if _network(row) == network
-        }
+        same = [row for row in rows if _network(row) == network]
+        speeds = {(r.is_naive, r.threads): r.missing or f"{r.speed:,.0f}" for r in same}
         lines.append([network, *(speeds.get(key, "") for key, _ in columns)])
     notes = (
         "Frames/s on 2 cores; uniformly random frames, lookahead of 512 requests; naive: one "

@@ -91,11 +91,8 @@ def measure(
         if least < NEAR:
             raise SystemExit(f"features differ from the bare loop's: min cosine {least:.4f}")
         rows = contest(parameters, repeats)
-    yield FeaturesResult(
-        **begin(count=count, rate=rate, repeats=repeats, cores=CORES),
-        rows=tuple(rows),
-        least_cosine=least,
-    )
+    source = begin(count=count, rate=rate, repeats=repeats, cores=CORES)
+    yield FeaturesResult(**source, rows=tuple(rows), least_cosine=least)
 
 
 def least_cosine(parameters: Mapping[str, Any], folder: Path, ask: Ask = ask_worker) -> float:

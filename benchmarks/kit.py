@@ -55,9 +55,8 @@ class Benchmark:
     def main(self, words: Sequence[str] | None = None) -> None:
         """Measure, save, print."""
         arguments = parse(self.measure, self.about, words, out=RESULTS / f"{self.name}.json")
-        out, result = arguments["out"], None
-        if "out" not in signature(self.measure).parameters:
-            del arguments["out"]
+        takes_out = "out" in signature(self.measure).parameters
+        out, result = arguments["out"] if takes_out else arguments.pop("out"), None
         for result in self.measure(**arguments):
             result.save(out)
         print(self.text(result), out, sep="\n")

