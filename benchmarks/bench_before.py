@@ -1,13 +1,13 @@
-"""Is this tree as fast as headrace was at another commit, on the same media, turn by turn?
+"""Is this tree as fast as headrace at another commit?
 
 python -m benchmarks.bench_before --before HEAD~1 --count 4 --repeats 3     # a first look
-python -m benchmarks.bench_before --before 0d18639                          # a record that is kept
+python -m benchmarks.bench_before --before 0d18639                          # the full run
 
-The workers of this tree ask both, each in a process of its own, one after the other: every frame in
-order, random frames, camera streams, and scanning files anew. The figure is the median of the
-ratios, this tree's speed to the other's of the same turn. What a worker uses of headrace must be in
-both. Random frames come in another order each turn: in a few seconds one order has some per cent
-more or less to decode than the next, always the same for one tree.
+Each repeat times this tree and the other commit in two processes, interleaved: every frame in
+order, random frames, camera streams, and scans of new files. The figure is this tree's rate ÷ the
+other's, median over the repeats. Both commits need the parts of headrace that the worker imports.
+Random frames come in another order in each repeat, because the decoding work of a few seconds
+differs by some percent between orders.
 """
 
 import subprocess
@@ -46,22 +46,23 @@ CAMERA_CLIPS, CAMERA_FRAMES = 4, 40
 
 
 class Turn(Record):
-    """One repetition of both trees."""
+    """One repeat of both trees."""
 
     before: float
-    """Frames, or files, per second."""
+    """Frames or files per second of the other commit."""
     after: float
+    """The same of this tree."""
     others_share: float | None = None
-    """CPU share of other programs, the larger of both; None in old records."""
+    """CPU share of other programs, the larger of both runs; None in old records."""
 
     @property
     def ratio(self) -> float:
-        """This tree's speed ÷ the other's."""
+        """This tree's rate ÷ the other's."""
         return self.after / self.before
 
 
 class Comparison(Record):
-    """One question, on media of one kind."""
+    """One question on one kind of media."""
 
     question: str
     kind: str
@@ -77,7 +78,7 @@ class BeforeResult(Rows[Comparison]):
     """All comparisons of one run."""
 
     before: str
-    """Commit to compare this tree with."""
+    """Commit that this tree is compared with."""
 
 
 def measure(
@@ -90,57 +91,57 @@ def measure(
     repeats: int = 7,
     seconds: float = 6.0,
 ) -> Iterator[BeforeResult]:
-    """Measure one question after the other; cameras have media of their own.
+    """Measure each question; cameras have their own media.
 
     Args:
-        before: the other commit
-        media: their folder
-        count: videos of each kind
-        kinds: of the videos
-        questions: that are asked
-        repeats: of both, in turn
-        seconds: of random frames, in each turn
+        before: commit to compare with
+        media: folder of the videos
+        count: videos per kind
+        kinds: kinds of videos
+        questions: questions to measure
+        repeats: repeats of both trees, interleaved
+        seconds: min seconds of random frames per repeat
     """
     common = [question for question in questions if question != "cameras"]
     tasks = [(kind, name, paths(media, kind, count)) for kind in kinds for name in common]
     if "cameras" in questions:
         index = existing_index(media, CAMERA_CLIPS, CAMERA_FRAMES)
         tasks.append(("cameras", "cameras", [index]))
-    made = origin(size=SIZE, workers=CORES, repeats=repeats, seconds=seconds)
+    source = origin(size=SIZE, workers=CORES, repeats=repeats, seconds=seconds)
     rows: list[Comparison] = []
     with checked_out(before) as (commit, tree):
         for kind, question, files in tasks:
             turns = []
             for number in range(repeats):
-                asked = request(question, files, CORES, seconds, number)
-                turns.append(turn(partial(repeat, asked), tree / "src", is_odd=bool(number % 2)))
+                task = request(question, files, CORES, seconds, number)
+                turns.append(turn(partial(repeat, task), tree / "src", is_odd=bool(number % 2)))
             rows.append(Comparison(question=question, kind=kind, turns=tuple(turns)))
             print(render(rows[-1]), flush=True)
         described = {"recipe": recipe(), "count": count}
-        yield BeforeResult(provenance=made, media=described, before=commit, rows=tuple(rows))
+        yield BeforeResult(provenance=source, media=described, before=commit, rows=tuple(rows))
 
 
-def repeat(asked: Mapping[str, Any], source: Path) -> Repeat:
-    """Measure a tree, which has to scan the files: its cache is empty."""
+def repeat(task: Mapping[str, Any], source: Path) -> Repeat:
+    """Measure a tree with an empty cache, so that it scans the files."""
     with TemporaryDirectory() as cache:
-        return Repeat(**ask_worker(asked, source=source, cache=Path(cache)))
+        return Repeat(**ask_worker(task, source=source, cache=Path(cache)))
 
 
 def render(row: Comparison) -> str:
-    """Return one line: ratio, range, both medians, and the machine's noise."""
+    """Return a line: ratio, its range, both medians, and the CPU share of other programs."""
     ratios = [turn.ratio for turn in row.turns]
     before = median(turn.before for turn in row.turns)
     after = median(turn.after for turn in row.turns)
     shares = [turn.others_share for turn in row.turns if turn.others_share is not None]
-    others = f"; others used up to {max(shares):.0%} of the machine" if shares else ""
+    others = f"; other programs used up to {max(shares):.0%} of the CPU time" if shares else ""
     return (
-        f"{row.kind} {row.question}: {row.ratio:.2f} of before "
+        f"{row.kind} {row.question}: {row.ratio:.2f} of the rate before "
         f"({min(ratios):.2f} to {max(ratios):.2f}); {before:.0f} -> {after:.0f} per second{others}"
     )
 
 
 def turn(repeat: Callable[[Path], Repeat], other: Path, *, is_odd: bool) -> Turn:
-    """Measure both trees; the first one alternates between repetitions."""
+    """Measure both trees; the order alternates between repeats."""
     sources = [SOURCE, other] if is_odd else [other, SOURCE]
     repeats = {source: repeat(source) for source in sources}
     shares = [repeat.others_share for repeat in repeats.values() if repeat.others_share is not None]
@@ -154,7 +155,7 @@ def turn(repeat: Callable[[Path], Repeat], other: Path, *, is_odd: bool) -> Turn
 def request(
     question: str, paths: Sequence[Path], workers: int, seconds: float, number: int = 0
 ) -> dict[str, Any]:
-    """Return the request to a worker of either tree."""
+    """Return the request for a worker of either tree."""
     task = task_of(paths=paths, workers=workers, **QUESTIONS[question])
     if question == "random_frames":
         task |= {"seconds": seconds, "seed": number}
@@ -163,9 +164,9 @@ def request(
 
 @contextmanager
 def checked_out(revision: str) -> Iterator[tuple[str, Path]]:
-    """Yield a commit's name and a temporary folder with its `src`."""
-    name = ["git", "rev-parse", "--short", f"{revision}^{{commit}}"]
-    commit = subprocess.check_output(name, cwd=ROOT, text=True).strip()
+    """Yield the name of a commit, and a temporary folder with its `src`."""
+    command = ["git", "rev-parse", "--short", f"{revision}^{{commit}}"]
+    commit = subprocess.check_output(command, cwd=ROOT, text=True).strip()
     archive = BytesIO(subprocess.check_output(["git", "archive", commit, "src"], cwd=ROOT))
     with TemporaryDirectory() as folder, tarfile.open(fileobj=archive) as tar:
         tar.extractall(folder, filter="data")

@@ -1,19 +1,19 @@
-"""How fast come windows of 8 moments of 6 cameras, at 2 Hz of 12 Hz clips, uniformly drawn?
+"""How many frames per second does each variant deliver as random windows of camera clips?
 
 python -m benchmarks.camera_media --num-frames 240
 python -m benchmarks.bench_camera_windows
 
-Each variant delivers the same windows at 256x704, by the same decoder and two threads:
+A window has 8 moments of 6 cameras, at 2 Hz from clips of 12 Hz. Each variant delivers the same
+windows at 256x704, with the same decoder and two threads:
 
-- headrace: CameraWindowLoader with 1 GiB, if not asked otherwise, frames held as RGB, or as YUV
-  4:2:0 in half the bytes.
-- naive: each frame by itself, from the keyframe before it, as NVIDIA's random-access example
-  decodes (accvlab.on_demand_video_decoder, there on a GPU).
-- window: each window by itself; its frames of one GOP share a decoding.
-- bare: PyAV decodes files from end to end, as many as there is time for, and nothing is made of
-  the frames.
+- headrace: CameraWindowLoader with `--memory-budget`; frames are held as RGB, or as YUV 4:2:0 in
+  half the bytes.
+- naive: decodes each frame from its keyframe, like NVIDIA's random-access example
+  (accvlab.on_demand_video_decoder, on a GPU).
+- window: decodes window by window; frames of one GOP are decoded together.
+- bare: PyAV decodes whole files and delivers nothing, until the time is over.
 
-Equal frames are proved first: those of a window of each variant, bit by bit.
+Before timing, the first two windows of each variant are compared bit for bit.
 """
 
 import sys
@@ -51,16 +51,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "headrace yuv420": {"hold": "yuv420"},
     "window": {"lookahead": 1},
 }
-WAYS = {
-    "naive": "each frame from its keyframe, as NVIDIA's random-access example does",
-    "window": "each window by itself, its frames of one GOP together",
+VARIANTS = {
+    "naive": "frame by frame, each from its keyframe, like NVIDIA's random-access example",
+    "window": "window by window, frames of one GOP together",
     "headrace": "**CameraWindowLoader**",
-    "headrace yuv420": "**CameraWindowLoader**, held as YUV 4:2:0",
-    "bare": "PyAV decodes files from end to end, and delivers nothing",
+    "headrace yuv420": "**CameraWindowLoader**, frames held as YUV 4:2:0",
+    "bare": "plain decoding of whole files by PyAV, no delivery",
 }
 EQUAL_WINDOWS = 2
+"""Windows that are compared."""
 NOT_EQUAL = ("headrace yuv420", "bare")
-"""Variants without equal frames: chroma at half the resolution; no frames."""
+"""Variants that are not compared: one has chroma at half the resolution, one has no frames."""
 
 
 def measure(
@@ -70,36 +71,39 @@ def measure(
     memory_budget: str = "1GiB",
     seconds: float = 8.0,
 ) -> Iterator[TimedResult]:
-    """Time all variants turn by turn, each in a process of its own.
+    """Time all variants, interleaved, each in its own process.
 
     Args:
-        index_file: of clips of 6 cameras at 12 Hz
-        repeats: of each, in turn
-        memory_budget: of headrace
-        seconds: of each variant and repeat, without its warm-up
+        index_file: index file of clips of 6 cameras at 12 Hz
+        repeats: repeats per variant
+        memory_budget: memory for frames of headrace
+        seconds: min seconds per repeat, without its warm-up
     """
     path = index_file.resolve()
     if not path.is_file():
-        sys.exit(f"no {path}; make it: python -m benchmarks.camera_media --num-frames 240")
-    asked = {"path": str(path), "seconds": seconds, "memory_budget": memory_budget}
+        words = "python -m benchmarks.camera_media --num-frames 240"
+        sys.exit(f"{path} is missing; create it with: {words}")
+    parameters = {"path": str(path), "seconds": seconds, "memory_budget": memory_budget}
     layout = CameraLayout.read(path)
     for source in layout.sources:
         open_index(source)  # stored, so that no variant includes the scan
-    right: list[int] = []
+    expected: list[int] = []
 
     def take(row: Row) -> Row:
-        answer = ask_worker({"case": "bench_camera_windows", "way": row.name, **asked})
+        answer = ask_worker({"case": "bench_camera_windows", "way": row.name, **parameters})
         windows = answer.pop("windows")
-        right.extend(windows if not right else ())
-        wrong = 0 if row.name in NOT_EQUAL else sum(np.not_equal(right, windows).tolist())
+        expected.extend(windows if not expected else ())
+        wrong = 0 if row.name in NOT_EQUAL else sum(np.not_equal(expected, windows).tolist())
         if wrong:
-            sys.exit(f"{row.name}: {wrong} of {len(right)} windows have other pixels than naive")
+            sys.exit(f"{row.name}: {wrong} of {len(expected)} windows differ from naive's")
         return row.timed(Repeat(**answer))
 
     frames, known = EQUAL_WINDOWS * WINDOW_FRAMES, versions(["av", "torch"])
-    proved = Equality(frames=frames, missing=0, wrong=0, max_mean_difference=0.0)
-    equality = {name: None if name in NOT_EQUAL else proved for name in WAYS}
-    rows = [Row(name=name, versions=known, equality=found) for name, found in equality.items()]
+    equal = Equality(frames=frames, missing=0, wrong=0, max_mean_difference=0.0)
+    rows = [
+        Row(name=name, versions=known, equality=None if name in NOT_EQUAL else equal)
+        for name in VARIANTS
+    ]
     *_, rows = rounds(rows, take, repeats)
     yield TimedResult(
         provenance=origin(repeats=repeats, seconds=seconds, memory_budget=memory_budget),
@@ -135,7 +139,7 @@ def _delivery(loader: CameraWindowLoader, way: str) -> Delivery:
     """Return the delivery of a loader with its decode counts."""
     batches = chain.from_iterable(loader for _ in count())
     windows = (batch.frames.movedim(-3, -1).reshape(-1, *SIZE, 3).numpy() for batch in batches)
-    # Until the planner's window is full; a schedule without a window is steady at once.
+    # The warm-up lasts until the lookahead is full; variants without lookahead need no warm-up.
     return Delivery(
         windows,
         lambda: loader.lookahead if way.startswith("headrace") else 0,
@@ -144,7 +148,7 @@ def _delivery(loader: CameraWindowLoader, way: str) -> Delivery:
 
 
 def _naive(loader: CameraWindowLoader, layout: CameraLayout) -> Delivery:
-    """Decode every frame from its keyframe, the frames of a window on two threads."""
+    """Return the delivery of the naive variant, which decodes a window on two threads."""
     videos = VideoSet.open(layout.sources)
     decoder = JobDecoder(
         views=FrameViews(videos=videos), memory=FrameMemory(FrameFormat(size=SIZE)), max_open=1000
@@ -158,12 +162,12 @@ def _naive(loader: CameraWindowLoader, layout: CameraLayout) -> Delivery:
                 window = np.empty((len(ids), *SIZE, 3), np.uint8)
 
                 def read(first: int, ids: Any = ids, window: Any = window) -> None:
-                    for place in range(first, len(ids), WORKERS):
-                        frame = int(ids[place])
+                    for position in range(first, len(ids), WORKERS):
+                        frame = int(ids[position])
                         gop = int(decoder.views.gop_of(np.array(frame)))
                         job = GopJob(gop=gop, frames=(frame,), due=frozenset((frame,)))
                         decoded = workers[first].decode(job).frames
-                        window[place] = decoded[frame]
+                        window[position] = decoded[frame]
                         decoder.memory.give(decoded[frame])
 
                 list(pool.map(read, range(WORKERS)))
@@ -190,19 +194,19 @@ def camera_windows(result: TimedResult) -> str:
     return rendered(
         result.rows,
         {
-            "variant": lambda row: WAYS[row.name],
+            "variant": lambda row: VARIANTS[row.name],
             "frames/s": lambda row: spread(row.values("frames_per_second"), ",.0f"),
             "÷ naive": lambda row: spread(ratios(row, naive, "frames_per_second"), ".1f"),
             "decoded ÷ delivered": lambda row: (
                 f"{median((repeat.decoded or 0) / repeat.frames for repeat in row.repeats):.2f}"
             ),
         },
-        f"Median of {parameters['repeats']} interleaved turns of {parameters['seconds']:.0f} s "
-        f"(min–max), two threads, {budget(result)} held; windows of 8 moments × 6 "
-        "cameras at 2 Hz, drawn uniformly.",
+        f"Median (min–max) of {parameters['repeats']} interleaved rounds of "
+        f"{parameters['seconds']:.0f} s; two threads, {budget(result)} for frames; uniformly "
+        "random windows of 8 moments × 6 cameras at 2 Hz.",
         f"{len(result.media['frames'])} clips of 6 cameras, {result.media['frames'][0]} frames "
-        "each at 12 Hz, H.265 of 1600×900, GOP 30, no B-frames, to 256×704 RGB.",
-        "Equal pixels were proved first for the first three variants.",
+        "each at 12 Hz, H.265, 1600×900, GOP 30, no B-frames, to 256×704 RGB.",
+        "Before timing, the frames of the first three variants were compared: they are equal.",
         f"{others(result.rows)} {machine(result)}",
     )
 

@@ -1,9 +1,10 @@
-"""How often do camera streams decode a picture, by ranks and workers, and how fast?
+"""How many frames do camera streams decode per delivered frame, by ranks and workers? How fast?
 
 python -m benchmarks.camera_media && python -m benchmarks.camera_media --num-frames 40
 python -m benchmarks.bench_cameras
 
-`cameras.json` is the whole grid, `cameras_speed.json` repeats of plain decoding and CameraLoader.
+Writes two results: `cameras.json` has every combination of ranks and workers, `cameras_speed.json`
+repeats of plain decoding and of CameraLoader.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +19,13 @@ from benchmarks.media import DEFAULT_ROOT
 from benchmarks.record import RESULTS, command
 from headrace.bench.benchmark import Context
 from headrace.bench.camera_epochs import measure_cameras
-from headrace.bench.cameras import LABELS, QUOTED, CameraRun, CamerasConfig, CamerasRecord
+from headrace.bench.cameras import QUOTED, CameraRun, CamerasConfig, CamerasRecord
+
+VARIANTS = {
+    "loader": "**CameraLoader**",
+    "dataset": "**DataLoader**, each clip stays with one worker",
+    "wandering": "DataLoader, clips move from worker to worker",
+}
 
 
 def main(
@@ -31,21 +38,21 @@ def main(
     repeats: int = 5,
     out: Path = RESULTS,
 ) -> None:
-    """Measure the grid on short clips, the speed on long ones, and keep both.
+    """Measure the combinations on short clips and the speed on long ones; save both results.
 
     Args:
-        media: their folder
-        clips: of six cameras
-        short: frames of each clip, for the grid
-        long: frames of each clip, for the speed
-        ranks: of the grid
-        repeats: for the speed
+        media: folder of the clips
+        clips: clips, each with six cameras
+        short: frames per clip for the combinations
+        long: frames per clip for the speed
+        ranks: numbers of ranks to combine
+        repeats: repeats for the speed
         out: folder of both results
     """
     short_set, long_set = (existing_index(media, clips, frames) for frames in (short, long))
     grid = CamerasConfig(index_file=short_set, ranks=ranks, workers=(1, 2), max_seconds=0)
-    one = replace(grid, index_file=long_set, ways=("loader",), ranks=(1,), workers=(2,))
-    speed = replace(one, repeats=repeats)
+    single = replace(grid, index_file=long_set, ways=("loader",), ranks=(1,), workers=(2,))
+    speed = replace(single, repeats=repeats)
     out.mkdir(parents=True, exist_ok=True)
     for name, config in (("cameras", grid), ("cameras_speed", speed)):
         record = measure_cameras(config, Context(command=command(), on_progress=_progress))
@@ -55,7 +62,7 @@ def main(
 
 
 def cameras(grid: CamerasRecord, speed: CamerasRecord) -> str:
-    """Return decodes per picture and rate of each variant, then published figures of others."""
+    """Return amplification and rate of each variant, then published figures of NVIDIA's example."""
 
     def rates(runs: Sequence[CameraRun]) -> list[float]:
         return [run.delivered / run.seconds for run in runs]
@@ -65,24 +72,24 @@ def cameras(grid: CamerasRecord, speed: CamerasRecord) -> str:
 
     decoded = _grid(grid, "amplification, ranks × workers", amplification)
     speeds = _grid(
-        grid, "pictures/s of all ranks together", lambda runs: f"{median(rates(runs)):,.0f}"
+        grid, "frames/s of all ranks, ranks × workers", lambda runs: f"{median(rates(runs)):,.0f}"
     )
     plain, loader = (
         rates([run for run in speed.runs if run.way == way]) for way in ("decode", "loader")
     )
-    shares = [ours / published for ours, published in zip(loader, plain, strict=True)]
-    machine, said = grid.provenance.machine, speed.provenance.configuration
+    shares = [ours / limit for ours, limit in zip(loader, plain, strict=True)]
+    cores, workers = grid.provenance.machine.usable_cores, speed.provenance.configuration["workers"]
     notes = (
-        f"One rank with {said['workers']} threads reads {median(loader):.0f} pictures/s, "
-        f"{spread(shares, '.2f')} of decoding every file from "
-        f"end to end and nothing else; median of {len(loader)} pairs (min–max).\n"
-        f"{grid.cameras} cameras, H.265 of 1600×900, GOP 30, no B-frames, to 256×704 RGB; "
-        f"{grid.clips} clips, {grid.pictures:,} pictures above, {speed.pictures:,} for the speed; "
-        f"4 clips in a batch. Ranks are processes that share {machine.usable_cores} cores; "
-        f"{grid.provenance.created:%Y-%m-%d}. Not measured: GPUs, several machines."
+        f"With one rank and {workers} threads, `CameraLoader` delivers {median(loader):.0f} "
+        f"frames/s: {spread(shares, '.2f')} of the rate of decoding every file from end to end and "
+        f"nothing else, median (min–max) of {len(loader)} pairs.\n"
+        f"{grid.cameras} cameras, H.265, 1600×900, GOP 30, no B-frames, to 256×704 RGB; "
+        f"{grid.clips} clips; {grid.pictures:,} frames for the tables, {speed.pictures:,} for the "
+        f"comparison with plain decoding; batches of 4 clips. Ranks are processes that share "
+        f"{cores} cores; {grid.provenance.created:%Y-%m-%d}. Not measured: GPUs, several machines."
     )
-    elsewhere = f"{QUOTED} Those GPUs decode; above, processor cores do."
-    return "\n\n".join([decoded, speeds, notes, elsewhere])
+    published = f"{QUOTED} These GPUs decode; in the tables above, CPU cores decode."
+    return "\n\n".join([decoded, speeds, notes, published])
 
 
 def _progress(what: str, done: int, of: int) -> None:
@@ -94,12 +101,11 @@ def _grid(grid: CamerasRecord, head: str, value: Callable[[Sequence[CameraRun]],
     columns = list(dict.fromkeys((run.ranks, run.workers) for run in runs))
     lines = []
     for way in dict.fromkeys(run.way for run in runs):
-        name = LABELS[way] if way == "wandering" else f"**{LABELS[way]}**"
         cells = [
             value([run for run in runs if (run.way, run.ranks, run.workers) == (way, *column)])
             for column in columns
         ]
-        lines.append([name, *cells])
+        lines.append([VARIANTS[way], *cells])
     return table([head, *(f"{ranks} × {workers}" for ranks, workers in columns)], lines)
 
 

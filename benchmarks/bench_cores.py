@@ -1,11 +1,11 @@
-"""What share of a frame's cost is serial, and so what can 8, 32 and 64 cores give a FrameLoader?
+"""What share of a frame's cost is serial, and how does that bound a FrameLoader on 8 to 64 cores?
 
 python -m benchmarks.bench_cores --quick     # a first look, a minute
-python -m benchmarks.bench_cores             # figures of docs/guides/scale.md, about 5 minutes
+python -m benchmarks.bench_cores             # the full run, about 5 minutes
 
-On two cores: two threads beside two processes, which tells what threads lose to each other;
-what is left when nothing is decoded; the planner alone; new files; and files that are slow to read,
-by a stand-in for a network file system (`loading.py`), with up to 16 threads.
+Measured on two cores: two threads and two processes, whose difference is the serial share; a loader
+that decodes nothing; the planner alone; scans of new files; and loaders with up to 16 threads on a
+simulated network file system (`loading.py`). The figures are in docs/guides/scale.md.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,30 +35,31 @@ LATENCIES_MS = (0.0, 1.0, 5.0, 20.0)
 MEGABYTES_PER_SECOND = 100.0
 THREADS, NAIVE_THREADS = (1, 2, 4, 16), (2, 16)
 PLANNED = ((100, 1_000), (100, 30_000), (10_000, 1_000), (10_000, 30_000))
-"""Files of a set, and requests in the window."""
+"""(files, lookahead in requests) of each planner run."""
 MAIN = 5
-"""Number of variants about threads, the first ones; the others are about networks."""
+"""Number of leading variants about threads; the other variants are about networks."""
 _BURSTS = {"batch_size": 32, "frames_per_burst": 15, "lookahead": (15 - 1) * 32 + 1}
-"""Bursts decode little per frame, so the serial share of a frame's cost is largest."""
+"""Bursts decode little per frame, so the serial share is largest."""
 _SLOW_FILES, _SLOW = 4, {"batch_size": 16, "lookahead": 512}
-"""Small, so that the window fills, and a batch arrives over every network, in a few seconds."""
+"""Small, so that the lookahead fills within seconds on every network."""
 _NAIVE = {**_SLOW, "lookahead": 1}
 
 
 class Loading(Timed):
-    """One `FrameLoader`, or several in concurrent processes, with a repeat per process."""
+    """One `FrameLoader`, or several in concurrent processes; has one repeat per process."""
 
     way: str
-    """`decoded`; `undecoded`: everything except decoding."""
+    """`decoded`, or `undecoded`: all work except decoding."""
     threads: int
     processes: int = 1
     latency_ms: float = 0.0
-    """Latency of each request of 128 KiB; 0 without bandwidth: local files."""
+    """Latency of each request of 128 KiB."""
     megabytes_per_second: float | None = None
+    """Bandwidth; None with a latency of 0: local files."""
     is_naive: bool = False
     """Whether the lookahead is one request."""
     requests: int | None = None
-    """Requests to the network."""
+    """Requests over the network."""
 
     @property
     def speed(self) -> float:
@@ -67,12 +68,12 @@ class Loading(Timed):
 
     @property
     def progress(self) -> str:
-        """Its speed."""
+        """Its speed, as printed."""
         return f"{self.speed:.0f} frames/s"
 
     @property
     def others_share(self) -> float:
-        """CPU share of other programs; concurrent processes count as each other's."""
+        """CPU share of other programs, without concurrent processes of the benchmark."""
         used = (self.repeats[0].cpu_seconds or 0) + (self.repeats[0].others_cpu_seconds or 0)
         return max(0.0, 1 - sum(self.values("cpu_seconds")) / used) if used else 0.0
 
@@ -92,7 +93,7 @@ class Planning(Record):
 
 
 class Scanning(Record):
-    """Scan of new files: sequential, by threads, or by processes."""
+    """Scan of new files, sequential, on threads or in processes."""
 
     way: str
     files: int
@@ -103,7 +104,7 @@ class CoresResult(Result):
     """All results."""
 
     compared: int
-    """Frames compared with a plain decode before timing."""
+    """Frames compared with a plain linear decode before timing."""
     loading: tuple[Loading, ...]
     planning: tuple[Planning, ...]
     scanning: tuple[Scanning, ...]
@@ -118,31 +119,31 @@ def measure(
     memory: str = "256MiB",
     quick: bool = False,
 ) -> Iterator[CoresResult]:
-    """Prove, then time loaders, the planner and scans.
+    """Compare frames, then time loaders, the planner and scans.
 
     Args:
-        media: their folder
+        media: folder of the videos
         count: videos of kind cam
-        seconds: that each variant is timed for
-        new_files: that are scanned
-        memory: that frames may take
-        quick: shorter, and only some of the variants
+        seconds: min seconds per loader
+        new_files: files to scan
+        memory: memory budget for frames
+        quick: time fewer variants, for a shorter time
     """
     files, seconds = paths(media, "cam", count), 1.0 if quick else seconds
-    asked = {"size": SIZE, "memory_budget": memory, "seconds": seconds}
+    options = {"size": SIZE, "memory_budget": memory, "seconds": seconds}
     plain = SamplingConfig(videos=tuple(map(str, files[:3])), batch_size=16, size=SIZE)
     compared = SamplingVariants.open(plain, None).check_equal()
-    print(f"{compared} frames are those of a plain decode", flush=True)
+    print(f"{compared} frames equal those of a plain linear decode", flush=True)
     yield CoresResult(
-        **begin(**asked, cores=CORES, new_files=new_files),
+        **begin(**options, cores=CORES, new_files=new_files),
         compared=compared,
-        loading=tuple(time_loaders(files, asked, list(ways(is_quick=quick)), ask_worker)),
-        planning=tuple(time_planning(each, seconds / 4) for each in PLANNED),
+        loading=tuple(time_loaders(files, options, list(variants(is_quick=quick)), ask_worker)),
+        planning=tuple(time_planning(*window, seconds / 4) for window in PLANNED),
         scanning=tuple(time_scanning(files, new_files // (5 if quick else 1), ask_worker)),
     )
 
 
-def ways(*, is_quick: bool) -> Iterator[Loading]:
+def variants(*, is_quick: bool) -> Iterator[Loading]:
     """Yield the timed variants, without repeats."""
     for threads, processes in ((1, 1), (2, 1), (1, 2)):
         yield Loading(way="decoded", threads=threads, processes=processes)
@@ -157,18 +158,18 @@ def ways(*, is_quick: bool) -> Iterator[Loading]:
 
 
 def time_loaders(
-    files: Sequence[Path], asked: Mapping[str, Any], rows: Sequence[Loading], ask: Ask
+    files: Sequence[Path], options: Mapping[str, Any], rows: Sequence[Loading], ask: Ask
 ) -> Iterator[Loading]:
-    """Time each variant; a variant with another first batch than the others fails."""
+    """Time each variant; fail a variant whose first batch differs from the others'."""
     expected: dict[bool, int] = {}
-    for place, row in enumerate(rows):
-        is_main = place < MAIN
+    for number, row in enumerate(rows):
+        is_main = number < MAIN
         scale = _BURSTS if is_main else _NAIVE if row.is_naive else _SLOW
         network = {name: getattr(row, name) for name in ("latency_ms", "megabytes_per_second")}
-        about = {**asked, **scale, **network, "decodes": row.way == "decoded", "seed": 1}
-        about["warm_up_seconds"] = (3.0 if is_main else 0.7) * asked["seconds"]
+        request = {**options, **scale, **network, "decodes": row.way == "decoded", "seed": 1}
+        request["warm_up_seconds"] = (3.0 if is_main else 0.7) * options["seconds"]
         videos = files if is_main else files[:_SLOW_FILES]
-        task = task_of("loading:load", videos, row.threads, has_checksum=True, **about)
+        task = task_of("loading:load", videos, row.threads, has_checksum=True, **request)
 
         def take(row: Loading, task: Any = task, is_main: bool = is_main) -> Loading:
             with ThreadPoolExecutor(row.processes) as pool:
@@ -176,17 +177,16 @@ def time_loaders(
             requests = [answer.pop("requests") for answer in answers]
             sums = {answer.pop("checksum") for answer in answers}
             if task["decodes"] and sums != {expected.setdefault(is_main, min(sums))}:
-                raise WorkerError("its first batch is another")
-            found = row.timed(*(Repeat(**answer) for answer in answers))
-            return found.model_copy(update={"requests": requests[0] or None})
+                raise WorkerError("its first batch differs")
+            timed = row.timed(*(Repeat(**answer) for answer in answers))
+            return timed.model_copy(update={"requests": requests[0] or None})
 
-        print(f"{place + 1}/{len(rows)}", end=" ")
+        print(f"{number + 1}/{len(rows)}", end=" ")
         yield tried(row, take)
 
 
-def time_planning(asked: tuple[int, int], seconds: float) -> Planning:
-    """Time planning (CPU) of batches of 128 uniform frames; videos of 300 frames, GOPs of 100."""
-    files, lookahead = asked
+def time_planning(files: int, lookahead: int, seconds: float) -> Planning:
+    """Time the planner (CPU): batches of 128 uniform frames, videos of 300 frames, GOPs of 100."""
     population = Population.of([np.full(3, 100, np.int64)] * files)
     order = UniformFrames(seed=1).order(population, 0)
     batches = (order[at : at + 128] for at in range(0, len(order) - 128, 128))
@@ -211,7 +211,7 @@ def time_scanning(files: Sequence[Path], count: int, ask: Ask) -> Iterator[Scann
 
 
 _SCAN = {
-    "one": "one after the other",
+    "one": "one after another",
     "threads": "two threads",
     "loader": "as a loader opens them: processes",
 }
@@ -219,71 +219,71 @@ _CORES = (4, 8, 32, 64)
 
 
 def loading(result: CoresResult) -> str:
-    """Return the figures of two cores, and the limits on more."""
+    """Return the rates on two cores, and the bounds on more cores."""
     rows = result.loading[:MAIN]
     measured = rendered(
         rows,
         {
             "256×256 frames of a 720p camera": lambda row: (
-                f"all but decoding, {row.on_threads}"
+                f"all except decoding, {row.on_threads}"
                 if row.way == "undecoded"
                 else f"{row.processes} × {row.on_threads}"
             ),
             "frames/s": lambda row: f"{row.speed:,.0f}",
             "CPU ms/frame": lambda row: f"{fmean(row.values('cpu_ms_per_frame')):.2f}",
         },
-        f"Measured, in bursts of 15; {_quiet(rows)} {machine(result)}",
+        f"Measured with bursts of 15 frames; {_others(rows)} {machine(result)}",
     )
     return f"{measured}\n\n{_allowed(rows)}"
 
 
 def _allowed(rows: Sequence[Loading]) -> str:
-    """Return the limits on more cores, if the machine was quiet enough."""
+    """Return the bounds on more cores, if the machine was quiet."""
     by = {(row.way, row.threads, row.processes): row for row in rows}
     keys = ("decoded", 1, 1), ("decoded", 2, 1), ("decoded", 1, 2), ("undecoded", 2, 1)
     one, threads, both, rest = needed = [by[key] for key in keys]
     if any(row.missing for row in needed):
-        return "What more cores allow is not known: a run failed."
+        return "No bounds for more cores: a run failed."
     if max(row.others_share for row in needed) > DISTURBED:
-        return "What more cores allow is not derived: other work disturbed the runs."
+        return "No bounds for more cores: other programs disturbed the runs."
     share = serial_share(threads.speed, both.speed)
 
     def process(cores: int) -> float:
         return min(rest.speed, one.speed * amdahl(share, cores))
 
-    header = ["cores", "one process, frames/s", "a process for every 4 cores, frames/s"]
+    header = ["cores", "one process, frames/s", "one process per 4 cores, frames/s"]
     lines = [
         [str(cores), f"{process(cores):,.0f}", f"{process(4) * cores / 4:,.0f}"] for cores in _CORES
     ]
     return table(
         header,
         lines,
-        "On paper, and the most there can be: by what two threads lack "
-        f"of two processes, {share:.0%} of a frame's time is serial (Karp and Flatt, 1990), "
-        f"and no process does more than the {rest.speed:,.0f} frames/s of all but decoding. Two "
-        "cores cannot show a small share, which would matter with many; memory bandwidth, disks "
-        "and hyper-threads are not in it.",
+        "Computed upper bounds. The difference between two threads and two processes gives the "
+        f"serial share of a frame's time, {share:.0%} (Karp and Flatt, 1990). No process is faster "
+        f"than the {rest.speed:,.0f} frames/s of all work except decoding. Two cores cannot show a "
+        "small serial share, which would matter on many cores. Memory bandwidth, disks and "
+        "hyper-threading are left out.",
     )
 
 
 def serial_share(threads: float, processes: float) -> float:
-    """Return the serial share from the frames per second of two threads and two processes."""
+    """Return the serial share from the rates of two threads and of two processes."""
     return min(1.0, max(0.0, processes / threads - 1))
 
 
 def amdahl(share: float, threads: int) -> float:
-    """Return the speed-up of `threads` threads."""
+    """Return the speedup of `threads` threads."""
     return 1 / (share + (1 - share) / threads)
 
 
 def planning(result: CoresResult) -> str:
-    """Return a line per set and window."""
+    """Return a line per set and lookahead."""
     return rendered(
         result.planning,
         {
             "set": lambda row: f"{row.files:,} files",
-            "requests in the window": lambda row: f"{row.lookahead:,}",
-            "µs a request": lambda row: f"{1e6 * row.seconds / row.requests:.1f}",
+            "lookahead, requests": lambda row: f"{row.lookahead:,}",
+            "µs per request": lambda row: f"{1e6 * row.seconds / row.requests:.1f}",
         },
     )
 
@@ -304,31 +304,31 @@ def reading(result: CoresResult) -> str:
     """Return a line per network, with a column per number of threads."""
     rows = result.loading[MAIN:]
     columns = sorted({(row.is_naive, row.threads): row for row in rows}.items())
-    header = ["a request of 128 KiB"]
-    header += [f"{'naive' if n else 'look-ahead'}, {row.on_threads}" for (n, _), row in columns]
+    header = ["latency per 128 KiB"]
+    header += [f"{'naive' if n else 'lookahead'}, {row.on_threads}" for (n, _), row in columns]
     lines = []
     for network in dict.fromkeys(map(_network, rows)):
-        found = {(row.is_naive, row.threads): row for row in rows if _network(row) == network}
-        speeds = {key: row.missing or f"{row.speed:,.0f}" for key, row in found.items()}
+        same = [row for row in rows if _network(row) == network]
+        speeds = {(r.is_naive, r.threads): r.missing or f"{r.speed:,.0f}" for r in same}
         lines.append([network, *(speeds.get(key, "") for key, _ in columns)])
     notes = (
-        "Frames/s on 2 cores; uniformly random frames, look-ahead of 512 requests. A file object "
-        "stands in for the network: it waits before each block "
-        "that is not the last one, for all threads at once, and keeps nothing else; a real mount "
-        f"reads ahead and has a page cache; {_quiet(rows)}"
+        "Frames/s on 2 cores; uniformly random frames, lookahead of 512 requests; naive: one "
+        "request. The network is simulated: a file object waits before it returns a block other "
+        "than the last one, and caches nothing else; threads wait in parallel. A real mount also "
+        f"reads ahead and has a page cache. In these runs, {_others(rows)}"
     )
     return table(header, lines, notes)
 
 
 def _network(row: Loading) -> str:
     if row.megabytes_per_second is not None:
-        return f"{row.megabytes_per_second:g} MB/s in all"
+        return f"{row.megabytes_per_second:g} MB/s in total"
     return f"{row.latency_ms:g} ms" if row.latency_ms else "local"
 
 
-def _quiet(rows: Sequence[Loading]) -> str:
+def _others(rows: Sequence[Loading]) -> str:
     share = max((row.others_share for row in rows if row.repeats), default=0.0)
-    return f"other work took {share:.0%} of the CPU time in the worst run."
+    return f"other programs used up to {share:.0%} of the CPU time."
 
 
 TABLES = (loading, planning, scanning, reading)

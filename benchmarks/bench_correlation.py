@@ -1,4 +1,4 @@
-"""How alike are the features of frames k apart?
+"""How strongly are the features of neighboring frames correlated?
 
 python -m benchmarks.bench_correlation --weights mobilenet_v2-b0353104.pth
 """
@@ -24,19 +24,19 @@ from headrace.sampling.rho_estimate import burst_correlation
 MODEL, LAYER = "mobilenet_v2", "features"
 DISTANCES = (1, 2, 4, 8, 16, 32, 64)
 RUNS = (2, 4, 8, 16, 32)
-"""Frames in a burst."""
+"""Frames per burst."""
 
 
 class Correlation(Record):
-    """Correlation of the features of a burst's frames."""
+    """Correlation of the features within bursts."""
 
     frames_per_burst: int
     distance: int
-    """Stride of a burst; 1 means consecutive frames."""
+    """Stride of the frames of a burst; 1: consecutive."""
     within: Literal["video", "gop"]
     """Unit that contains each burst."""
     bursts: int
-    """Number of bursts; they are disjoint."""
+    """Number of bursts, which are disjoint."""
     rho: float
     low: float
     """Lower end of the 95 % interval."""
@@ -44,7 +44,7 @@ class Correlation(Record):
 
 
 class CorrelationResult(Result):
-    """Pairs of frames some distance apart, and runs of consecutive frames."""
+    """Correlation of pairs by distance, and of bursts of consecutive frames by length."""
 
     correlations: tuple[Correlation, ...]
 
@@ -52,12 +52,12 @@ class CorrelationResult(Result):
 def measure(
     *, media: Path = DEFAULT_ROOT, count: int = 40, weights: str = "DEFAULT"
 ) -> Iterator[CorrelationResult]:
-    """Compute the features of every frame, and correlate.
+    """Compute the features of every frame and their correlation.
 
     Args:
-        media: their folder
-        count: videos, of the kind web
-        weights: a checkpoint of MobileNetV2
+        media: folder of the videos
+        count: videos of kind web
+        weights: checkpoint of MobileNetV2
     """
     files = paths(media, "web", count)
     features = np.concatenate(list(features_of(files, weights)))
@@ -75,17 +75,16 @@ def measure(
 
 
 def text(result: CorrelationResult) -> str:
-    """Return a line for each correlation."""
+    """Return a line per correlation."""
     return "\n".join(
-        f"{correlation.frames_per_burst} frames of a {correlation.within}, {correlation.distance} "
-        f"apart: {correlation.rho:.3f} ({correlation.low:.3f} to {correlation.high:.3f}), "
-        f"{correlation.bursts} bursts"
-        for correlation in result.correlations
+        f"{row.frames_per_burst} frames of a {row.within}, stride {row.distance}: {row.rho:.3f} "
+        f"({row.low:.3f} to {row.high:.3f}), {row.bursts} bursts"
+        for row in result.correlations
     )
 
 
 def features_of(files: Sequence[Path], weights: str) -> Iterator[NDArray[np.float64]]:
-    """Yield the features of every frame, in order: float64 [n, 1280] for each batch."""
+    """Yield the features of every frame in order, float64 [N, 1280] per batch."""
     built = with_weights(MODEL, weights)
     model = FeatureExtractor(built.module, LAYER).eval()
     preprocess = build_preprocess("medium", built.input)
@@ -102,7 +101,7 @@ def correlation(
     frames_per_burst: int,
     distance: int,
 ) -> Correlation:
-    """Return ρ of bursts that fill each stretch from its start; drops the remainder."""
+    """Return ρ of bursts that fill each stretch from its start; the remainder is dropped."""
     burst, video = cut(stretches, frames_per_burst, distance)
     kept = burst >= 0
     rho = burst_correlation(features[kept], burst[kept], video[kept])
@@ -114,16 +113,16 @@ def correlation(
 def cut(
     stretches: Sequence[NDArray[np.int64]], frames_per_burst: int, distance: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return burst and video of every frame, int64 [frames]; burst -1 for the remainder.
+    """Return the burst and the video of every frame, int64 [frames]; burst -1: remainder.
 
-    `stretches` are the lengths of the stretches of each video.
+    `stretches` has the lengths of the stretches of each video.
     """
     span = frames_per_burst * distance
     bursts, videos, count = [], [], 0
     for video, lengths in enumerate(stretches):
         for length in lengths.tolist():
-            block, place = np.divmod(np.arange(length), span)
-            number = count + block * distance + place % distance
+            block, offset = np.divmod(np.arange(length), span)
+            number = count + block * distance + offset % distance
             bursts.append(np.where(block < length // span, number, -1))
             videos.append(np.full(length, video))
             count += length // span * distance

@@ -1,11 +1,11 @@
-"""How long until frames of videos are pictures, beside ffmpeg with the same frames?
+"""How long do headrace and ffmpeg take to extract the same frames as image files?
 
 python -m benchmarks.bench_extract --repeats 1      # a first look
-python -m benchmarks.bench_extract                  # a record that is kept, about six minutes
+python -m benchmarks.bench_extract                  # the full run, about 6 minutes
 
-Whole commands are timed, from their start until the last file is there, of videos that nothing is
-known of; what headrace writes beside the pictures (table, record, report) is in its time. Each
-picture is held against a linear decode first.
+Whole commands are timed, from their start until the last file is written, on videos without a
+stored index. headrace's time includes its other files: table, record and report. Before timing,
+each image is compared with a linear decode.
 """
 
 import os
@@ -31,10 +31,10 @@ from benchmarks.markdown import known, machine, others, rendered, spread
 from benchmarks.record import Row, TimedResult, ratios
 from benchmarks.worker import Ask, Meter, ask_worker, headrace_command, versions
 
-WAYS = ("headrace", "ffmpeg", "ffmpeg_at_once", "ffmpeg_predicted")
+VARIANTS = ("headrace", "ffmpeg", "ffmpeg_at_once", "ffmpeg_predicted")
 Command = list[str]
 _QUALITY = {"jpg": ["-q:v", "2"], "png": []}
-"""Options of FFmpeg's encoders: 2 is the best JPEG quality that its guides recommend."""
+"""Options of FFmpeg's encoders; 2 is the best JPEG quality that its guides recommend."""
 _BOX = 8 * SIDE
 
 
@@ -47,7 +47,7 @@ class Case:
     """Kind of media."""
     videos: int = 1
     times: int = 1
-    """Repetitions of each clip of 10 s in its video."""
+    """Number of times that a video repeats its clip of 10 s."""
     has_one_keyframe: bool = False
     frames: Literal["fps", "keyframes"] = "fps"
     rate: int = 1
@@ -56,10 +56,10 @@ class Case:
 
     def paths(self, root: Path) -> list[Path]:
         """Return its videos; creates missing ones."""
-        found = clips.paths(root, self.kind, self.videos)
+        paths = clips.paths(root, self.kind, self.videos)
         if self.has_one_keyframe:
-            found = [clips.one_keyframe(clip) for clip in found]
-        return [clips.loop_media(clip, self.times) if self.times > 1 else clip for clip in found]
+            paths = [clips.one_keyframe(path) for path in paths]
+        return [clips.loop_media(path, self.times) if self.times > 1 else path for path in paths]
 
     @property
     def seconds(self) -> float:
@@ -70,8 +70,8 @@ class Case:
 PNG = Case(name="a web video of 10 s, 3 frames/s, png", kind="web", rate=3, format="png")
 CASES = (
     Case(name="a web video of 80 s, 1 frame/s, jpg", kind="web", times=8),
-    Case(name="a camera's of 80 s, 1 frame/s, jpg", kind="cam", times=8),
-    Case(name="the web video's keyframes, jpg", kind="web", times=8, frames="keyframes"),
+    Case(name="a camera video of 80 s, 1 frame/s, jpg", kind="cam", times=8),
+    Case(name="keyframes of the web video, jpg", kind="web", times=8, frames="keyframes"),
     Case(name="8 web videos of 10 s, 1 frame/s, jpg", kind="web", videos=8),
     PNG,
     replace(PNG, name="the same with one keyframe", has_one_keyframe=True),
@@ -81,12 +81,12 @@ CASES = (
 def measure(
     *, media: Path = clips.DEFAULT_ROOT, cores: int = kit.CORES, repeats: int = 3
 ) -> Iterator[TimedResult]:
-    """Prove and time one case after the other.
+    """Compare the images of each case, then time it on one core and on several.
 
     Args:
-        media: their folder
-        cores: beside a single one
-        repeats: of each, in turn
+        media: folder of the videos
+        cores: number of cores besides one
+        repeats: repeats per command
     """
     result = TimedResult(**kit.begin(repeats=repeats, cores=cores))
     for case in CASES:
@@ -98,17 +98,17 @@ def contest(
     result: TimedResult, case: Case, root: Path, cores: int, repeats: int, ask: Ask = ask_worker
 ) -> TimedResult:
     """Return the result with a case added: on one core, and on `cores`."""
-    asked = {"frames": case.frames, "rate": case.rate, "picture": case.format}
-    task = kit.task_of("bench_extract", case.paths(root), cores, size=kit.SIZE, **asked)
-    # JPEG does not distinguish neighbours that hardly differ.
-    proved = kit.prove(ways(case, cores), {**task, "picture": "png"}, case.name, ask)
+    parameters = {"frames": case.frames, "rate": case.rate, "picture": case.format}
+    task = kit.task_of("bench_extract", case.paths(root), cores, size=kit.SIZE, **parameters)
+    # As JPEG, neighbors that hardly differ could not be told apart.
+    compared = kit.prove(variants(case, cores), {**task, "picture": "png"}, case.name, ask)
     for count in sorted({1, cores}):
-        entrants = ways(case, count)
-        named = {"kind": kind(case, count)}
-        rows = [row.model_copy(update=named) for row in proved if row.name in entrants]
+        entrants = variants(case, count)
+        update = {"kind": kind(case, count)}
+        rows = [row.model_copy(update=update) for row in compared if row.name in entrants]
         take = kit.timed_by(entrants, {**task, "cores": count, "workers": count}, ask)
         for after_round in kit.rounds(rows, take, repeats):
-            result = result.updated(after_round, WAYS)
+            result = result.updated(after_round, VARIANTS)
     return result
 
 
@@ -117,11 +117,11 @@ def kind(case: Case, cores: int) -> str:
     return f"{case.name}; {cores} core{'s' if cores > 1 else ''}"
 
 
-def ways(case: Case, cores: int) -> kit.Entrants:
-    """Return the variants of a case: a process per video needs several videos and cores."""
+def variants(case: Case, cores: int) -> kit.Entrants:
+    """Return the variants of a case; a process per video needs several videos and cores."""
     at_once = ["ffmpeg_at_once"] if case.videos > 1 and cores > 1 else []
     predicted = ["ffmpeg_predicted"] if case.format == "png" else []
-    return {way: {"way": way} for way in ("headrace", "ffmpeg", *at_once, *predicted)}
+    return {name: {"way": name} for name in ("headrace", "ffmpeg", *at_once, *predicted)}
 
 
 def answer(
@@ -135,9 +135,9 @@ def answer(
     pictures: str | None = None,
     **_: Any,
 ) -> dict[str, Any]:
-    """Time commands, or store thumbnails of their output in the file `pictures`.
+    """Time commands; with `pictures`, write thumbnails of their output to that file instead.
 
-    Videos have no stored index; the commands use the cores of this process.
+    The videos have no stored index. The commands use the cores of this process.
     """
     with TemporaryDirectory() as folder:
         out = Path(folder) / "out"
@@ -151,32 +151,34 @@ def answer(
         meter = Meter()
         with ThreadPoolExecutor(workers if way == "ffmpeg_at_once" else 1) as pool:
             list(pool.map(run, commands))
-        spent = meter.read()
-        found = sorted(out.glob(f"*.{picture}"))
+        times = meter.read()
+        images = sorted(out.glob(f"*.{picture}"))
         if pictures:
-            asked = [(video, n) for video, f in enumerate(files) for n in wanted(f, frames, rate)]
-            if len(found) != len(asked):
-                raise ValueError(f"{len(found)} pictures came of {len(asked)} frames")
-            np.savez(pictures, requests=np.array(asked), pictures=np.stack([*map(_thumb, found)]))
+            frames_of = [wanted(file, frames, rate) for file in files]
+            requests = [(video, n) for video, indices in enumerate(frames_of) for n in indices]
+            if len(images) != len(requests):
+                raise ValueError(f"{len(images)} images were written for {len(requests)} frames")
+            thumbnails = np.stack([*map(_thumbnail, images)])
+            np.savez(pictures, requests=np.array(requests), pictures=thumbnails)
             return {"versions": versions(("headrace", "av", "pillow"))}
-        written = sum(file.stat().st_size for file in found)
-        return {**spent, "frames": len(found), "written_bytes": written}
+        written = sum(file.stat().st_size for file in images)
+        return {**times, "frames": len(images), "written_bytes": written}
 
 
 def commands_of(
     way: str, paths: Sequence[Path], frames: str, rate: int, picture: str, out: Path
 ) -> list[Command]:
-    """Return the commands of a variant as a user would type them; one for all videos by headrace.
+    """Return the commands of a variant as a user types them; headrace has one for all videos.
 
-    ffmpeg's `fps` takes the frame nearest to the middle of each second. Rounding up takes the
-    frame shown at the start of the second, as headrace does, at the same cost. `-skip_frame nokey`
-    decodes only keyframes. `-pred mixed` enables PNG's filters, off by default in FFmpeg, for files
-    as small as Pillow's.
+    By default, ffmpeg's `fps` filter takes the frame nearest to the middle of each second. Rounding
+    up takes the frame shown at the start of the second, as headrace does, at the same cost.
+    `-skip_frame nokey` decodes only keyframes. `-pred mixed` enables PNG filters, off by default in
+    FFmpeg, for files as small as Pillow's.
     """
     if way == "headrace":
-        which = ["--keyframes"] if frames == "keyframes" else ["--fps", str(rate)]
-        which += ["--format", picture, "--json"]
-        return [headrace_command("extract", "frames", *paths, "-o", out, *which)]
+        options = ["--keyframes"] if frames == "keyframes" else ["--fps", str(rate)]
+        options += ["--format", picture, "--json"]
+        return [headrace_command("extract", "frames", *paths, "-o", out, *options)]
     out.mkdir()
     if frames == "keyframes":
         before, after = ["-skip_frame", "nokey"], ["-fps_mode", "passthrough"]
@@ -211,14 +213,14 @@ def at_rate(seconds: Sequence[Fraction], rate: int) -> list[int]:
     return sorted({bisect_right(seconds, moment) - 1 for moment in moments})
 
 
-def _thumb(file: Path) -> Pictures:
+def _thumbnail(file: Path) -> Pictures:
     with Image.open(file) as picture:
         small = np.asarray(picture.convert("RGB").resize((_BOX, _BOX), Image.Resampling.BOX))
     thumbnail: Pictures = shrink(small[np.newaxis])[0]
     return thumbnail
 
 
-_OTHERS = {"ffmpeg_at_once": "a process for each core", "ffmpeg_predicted": "`-pred mixed`"}
+_OTHERS = {"ffmpeg_at_once": "one process per core", "ffmpeg_predicted": "`-pred mixed`"}
 
 
 def extracting(result: TimedResult) -> str:
@@ -238,31 +240,33 @@ def extracting(result: TimedResult) -> str:
             "": lambda line: kind(*line),
             "headrace, s": lambda line: seconds(line, "headrace"),
             "ffmpeg, s": lambda line: seconds(line, "ffmpeg"),
-            "times as fast": lambda line: spread(
+            "speedup": lambda line: spread(
                 ratios(row(line, "ffmpeg"), row(line, "headrace"), "wall_seconds"), ".2f"
             ),
-            "another variant, s": lambda line: "; ".join(
-                f"{_OTHERS[way]}: {seconds(line, way)}" for way in ways(*line) if way in _OTHERS
+            "ffmpeg variant, s": lambda line: "; ".join(
+                f"{_OTHERS[name]}: {seconds(line, name)}"
+                for name in variants(*line)
+                if name in _OTHERS
             ),
-            "kB a picture": lambda line: " / ".join(
-                _kilobytes(row(line, way)) for way in ("headrace", "ffmpeg")
+            "kB per image": lambda line: " / ".join(
+                _kilobytes(row(line, name)) for name in ("headrace", "ffmpeg")
             ),
         },
-        "Whole commands, from their start until the last file is there, of videos nothing is known "
-        f"of; median of {parameters['repeats']} interleaved rounds "
-        "(min–max). *Times as fast*: ffmpeg's time over headrace's, the median of the "
-        "ratios within a round. The same frames were proved first, as png against a linear decode. "
-        "ffmpeg: `-vf fps=N:round=up`, or `-skip_frame nokey`; `-q:v 2` for jpg, while headrace's "
-        "quality is 90; `-pred mixed` gives png its filters, as Pillow does. headrace scans each "
-        "video, starts a process for each core, and writes a table and a report, too.",
+        "Whole commands, from their start until the last file is written, on videos without a "
+        f"stored index; median (min–max) of {parameters['repeats']} interleaved rounds. *Speedup*: "
+        "ffmpeg's time ÷ headrace's, median over the rounds. *kB per image*: headrace / ffmpeg. "
+        "Before timing, the images were compared, as png, with a linear decode. ffmpeg runs with "
+        "`-vf fps=N:round=up` or `-skip_frame nokey`, and with `-q:v 2` for jpg; headrace's jpg "
+        "quality is 90. `-pred mixed` enables PNG filters, which Pillow uses by default. headrace "
+        "also scans each video, starts a process per core, and writes a table and a report.",
         f"H.264, 1280×720. {others(result.rows)} {machine(result)}",
     )
 
 
 def _kilobytes(row: Row | None) -> str:
     repeats = row.repeats if row else ()
-    found = [repeat.written_bytes / repeat.frames for repeat in repeats if repeat.written_bytes]
-    return f"{median(found) / 1e3:.0f}" if found else ""
+    sizes = [repeat.written_bytes / repeat.frames for repeat in repeats if repeat.written_bytes]
+    return f"{median(sizes) / 1e3:.0f}" if sizes else ""
 
 
 BENCHMARK = kit.Benchmark("extract", __doc__, measure, extracting)

@@ -1,10 +1,10 @@
-"""Does extracting take as much memory in the last minutes of a video of an hour as in the first?
+"""Does the memory of an extraction grow over a video of one hour?
 
 python -m benchmarks.bench_extract_memory --minutes 5     # a first look
-python -m benchmarks.bench_extract_memory                 # a record that is kept, about two minutes
+python -m benchmarks.bench_extract_memory                 # the full run, about 2 minutes
 
-The video is a clip that is repeated packet by packet. Memory is that of all processes of the
-command together, as a share of what they share (PSS), some four times a second.
+The video repeats a clip, packet by packet. Memory is the PSS of all processes of the command,
+sampled four times per second.
 """
 
 import os
@@ -31,7 +31,7 @@ _CLIP_SECONDS = 10
 
 
 class Sample(Record):
-    """Memory of all processes at one time."""
+    """Memory of all processes at one moment."""
 
     seconds: float
     """Seconds since the start of the command."""
@@ -50,15 +50,15 @@ class MemoryResult(Result):
 
     @property
     def working(self) -> tuple[Sample, ...]:
-        """Samples with the max number of processes, so without start-up and final report."""
+        """Samples with the max number of processes, which excludes start-up and final report."""
         most = max(sample.processes for sample in self.samples)
         return tuple(sample for sample in self.samples if sample.processes == most)
 
     def quarter(self, number: int) -> float:
         """Return the median bytes of a quarter, 0 to 3, of the time with all processes."""
-        working = self.working
-        begin, end = (len(working) * quarter_index // 4 for quarter_index in (number, number + 1))
-        return median(sample.num_bytes for sample in working[begin:end])
+        samples = self.working
+        begin, end = (len(samples) * n // 4 for n in (number, number + 1))
+        return median(sample.num_bytes for sample in samples[begin:end])
 
     @property
     def growth(self) -> float:
@@ -69,12 +69,12 @@ class MemoryResult(Result):
 def measure(
     *, media: Path = DEFAULT_ROOT, minutes: int = 60, fps: str = "1/2"
 ) -> Iterator[MemoryResult]:
-    """Run a command, and sample its memory.
+    """Run an extraction and sample its memory.
 
     Args:
-        media: their folder
-        minutes: that the video lasts
-        fps: frames that are taken of each second
+        media: folder of the videos
+        minutes: duration of the video
+        fps: extracted frames per second of video
     """
     video = loop_media(paths(media, "web", 1)[0], minutes * 60 // _CLIP_SECONDS)
     with TemporaryDirectory() as folder:
@@ -96,18 +96,18 @@ def sample_memory(words: Sequence[str]) -> list[Sample]:
     environment = {**os.environ, "PYTHONPATH": python_path()}
     with (
         subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environment) as process,
-        sampled(lambda: _held(process.pid), _EVERY_SECONDS) as working,
+        sampled(lambda: _pss_bytes(process.pid), _EVERY_SECONDS) as samples,
     ):
         process.wait()
     if process.returncode:
-        raise RuntimeError(f"the command ended with exit code {process.returncode}")
+        raise RuntimeError(f"the command failed with exit status {process.returncode}")
     return [
-        Sample(seconds=seconds, num_bytes=sum(held), processes=len(held))
-        for seconds, held in working
+        Sample(seconds=seconds, num_bytes=sum(sizes), processes=len(sizes))
+        for seconds, sizes in samples
     ]
 
 
-def _held(pid: int) -> list[int]:
+def _pss_bytes(pid: int) -> list[int]:
     """Return the PSS bytes of a process and of each descendant."""
     parent = psutil.Process(pid)
     return [
@@ -116,13 +116,13 @@ def _held(pid: int) -> list[int]:
 
 
 def flat(memory: MemoryResult) -> str:
-    """Return the memory of the processes over an hour."""
+    """Return a sentence on the memory in each quarter of the run."""
     quarters = ", ".join(f"{memory.quarter(n) / 2**20:,.0f}" for n in range(4))
     return (
-        f"A video of {memory.media_seconds / 60:.0f} min, {memory.pictures:,} pictures in "
-        f"{memory.wall_seconds:.0f} s: all processes together held {quarters} MiB in the four "
-        f"quarters of that time (medians): {100 * memory.growth:+.0f} % from the second to the "
-        f"last. {machine(memory)}"
+        f"Memory of all processes while {memory.pictures:,} images of a video of "
+        f"{memory.media_seconds / 60:.0f} min are extracted in {memory.wall_seconds:.0f} s: "
+        f"{quarters} MiB in the four quarters of this time (medians), {100 * memory.growth:+.0f} % "
+        f"from the second quarter to the last. {machine(memory)}"
     )
 
 

@@ -1,12 +1,13 @@
-"""How many items per second does a LeRobot dataset give, by lerobot's loader and by headrace's?
+"""How many items of a LeRobot dataset per second do lerobot's loader and headrace's deliver?
 
 python -m benchmarks.bench_lerobot --repeats 1 --codecs h264-g30    # a first look, 10 minutes
-python -m benchmarks.bench_lerobot                                  # the figures of the docs
+python -m benchmarks.bench_lerobot                                  # the full run
 
-Episodes of three cameras, 480x640, are cut from real clips and written by lerobot's own writer: AV1
-with a keyframe at every second frame, as lerobot does, and H.264 with one at every 30th. Items are
-taken in random order, in batches of 8. lerobot is timed with both of its decoders and 0, 2 and 4
-workers; its best counts. Needs lerobot in the same environment: see `make test-lerobot`.
+Episodes of three cameras, 480x640, are cut from real clips and written by lerobot's writer: as AV1
+with a keyframe every 2 frames, lerobot's default, and as H.264 with a keyframe every 2 or 30
+frames. Items come in random order, in batches of 8. lerobot runs with each of its decoders and with
+0, 2 and 4 workers; headrace is compared with the fastest. Needs lerobot in the same environment:
+see `make test-lerobot`.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,19 +31,20 @@ from benchmarks.worker import steady
 from headrace import LeRobotFrames, LeRobotLoader
 
 CODECS: Final = {"av1-g2": ("libsvtav1", 2), "h264-g2": ("h264", 2), "h264-g30": ("h264", 30)}
-"""Kind of dataset → codec and frames from one keyframe to the next."""
+"""Kind of dataset → codec and GOP length."""
 FPS, HEIGHT, WIDTH, BATCH = 30, 480, 640, 8
 CAMERAS: Final = tuple(f"observation.images.camera{number}" for number in range(3))
 WINDOWS: Final = {"1 frame": 1, "2 frames": 2, "16 frames": 16}
-"""Name → frames of each camera in an item, up to its own."""
+"""Name → frames of each camera in an item, ending with the frame of the item."""
 SIZES: Final = {"480x640": None, "224x224": (224, 224)}
-_LEROBOT: Final = tuple(f"{way} {n}" for way in ("torchcodec", "pyav") for n in (0, 2, 4))
+_LEROBOT: Final = tuple(f"{decoder} {n}" for decoder in ("torchcodec", "pyav") for n in (0, 2, 4))
 """lerobot's decoders and numbers of workers."""
 _OURS: Final = "headrace"
 _WARM_UP_SECONDS: Final = 120.0
-"""Limit of the warm-up, which takes as many items as a loader plans together."""
+"""Time limit of the warm-up, which lasts until the lookahead is full."""
 _BUDGET: Final = "4GiB"
-"""Memory of headrace: three batches of 16 frames of 3 cameras take one; lerobot's workers, more."""
+"""Memory budget of headrace. Three batches of 16 frames of 3 cameras take 1 GiB; lerobot's workers
+use more."""
 
 
 def measure(
@@ -55,16 +57,16 @@ def measure(
     repeats: int = 3,
     seconds: float = 5.0,
 ) -> Iterator[TimedResult]:
-    """Prove that items are equal, then time all, in turns.
+    """Compare items, then time all loaders, interleaved.
 
     Args:
         media: folder of the datasets
         codecs: kinds of datasets
-        sizes: of pictures
-        episodes: of each
-        frames: of an episode
-        repeats: of each, in turn
-        seconds: that a turn is timed for, after a warm-up
+        sizes: frame sizes
+        episodes: episodes per dataset
+        frames: frames per episode
+        repeats: repeats per loader
+        seconds: min seconds per repeat, after a warm-up
     """
     result = TimedResult(
         provenance=origin(episodes=episodes, frames=frames, seconds=seconds, batch=BATCH), rows=()
@@ -76,14 +78,14 @@ def measure(
             for size in sizes:
                 kind = f"{codec}, {windows}, {size}"
                 rows = [Row(name=name, kind=kind) for name in (*_LEROBOT, _OURS)]
-                take = partial(take_turn, folder, deltas_of(windows), SIZES[size], seconds)
+                take = partial(timed, folder, deltas_of(windows), SIZES[size], seconds)
                 *_, rows = rounds(rows, take, repeats)
                 result = result.model_copy(update={"rows": (*result.rows, *rows)})
                 yield result
 
 
 def write(media: Path, codec: str, episodes: int, frames: int) -> Path:
-    """Write a dataset with lerobot's writer, once; return its folder."""
+    """Return the folder of a dataset; writes it with lerobot's writer if missing."""
     folder = media / f"lerobot-{codec}-{episodes}x{frames}"
     if (folder / ".written").exists():
         return folder
@@ -94,11 +96,11 @@ def write(media: Path, codec: str, episodes: int, frames: int) -> Path:
     features |= {"observation.state": values, "action": values}
     with created(folder, FPS, features, *CODECS[codec], image_writer_threads=4) as dataset:
         for episode in range(episodes):
-            shown = [
+            cameras = [
                 pictures(shots(len(CAMERAS) * episode + camera)[0], HEIGHT, WIDTH)
                 for camera in range(len(CAMERAS))
             ]
-            for number, row in enumerate(islice(zip(*shown, strict=False), frames)):
+            for number, row in enumerate(islice(zip(*cameras, strict=False), frames)):
                 state = np.full(6, number, np.float32)
                 images = {
                     name: frame.to_ndarray(format="rgb24")
@@ -118,17 +120,17 @@ def deltas_of(windows: str) -> dict[str, list[float]]:
     return dict.fromkeys((*CAMERAS, "observation.state"), times)
 
 
-def dataset_of(folder: Path, deltas: dict[str, list[float]], way: str, **more: Any) -> Any:
+def dataset_of(folder: Path, deltas: dict[str, list[float]], decoder: str, **more: Any) -> Any:
     """Return lerobot's dataset, decoded by `torchcodec` or `pyav`."""
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     return LeRobotDataset(
-        "headrace/bench", root=folder, delta_timestamps=deltas, video_backend=way, **more
+        "headrace/bench", root=folder, delta_timestamps=deltas, video_backend=decoder, **more
     )
 
 
 def prove_equal(folder: Path, deltas: dict[str, list[float]], items: int = 16) -> None:
-    """Compare random items with those of lerobot's pyav, bit for bit."""
+    """Assert that random items equal those of lerobot's pyav decoder, bit for bit."""
     dataset = dataset_of(folder, deltas, "pyav")
     chosen = np.random.default_rng(0).choice(len(dataset), items, replace=False).tolist()
     with LeRobotFrames(dataset) as frames:
@@ -136,34 +138,34 @@ def prove_equal(folder: Path, deltas: dict[str, list[float]], items: int = 16) -
             theirs = dataset[item]
             assert [*ours] == [*theirs], f"keys of item {item} differ"
             for key, value in theirs.items():
-                same = torch.equal(ours[key], value) if key != "task" else ours[key] == value
-                assert same, f"{key} of item {item} differs"
+                is_equal = torch.equal(ours[key], value) if key != "task" else ours[key] == value
+                assert is_equal, f"{key} of item {item} differs"
 
 
-def take_turn(
+def timed(
     folder: Path,
     deltas: dict[str, list[float]],
     size: tuple[int, int] | None,
     seconds: float,
     row: Row,
 ) -> Row:
-    """Add the time of one entrant."""
-    batches = of_headrace if row.name == _OURS else partial(of_lerobot, row.name)
-    with batches(folder, deltas, size) as (taken, lookahead):
-        counted = (range(len(batch["index"])) for batch in taken)
-        times = steady(Delivery(counted, lookahead), seconds, warm_up_seconds=_WARM_UP_SECONDS)
+    """Return the row with a further repeat."""
+    opened = of_headrace if row.name == _OURS else partial(of_lerobot, row.name)
+    with opened(folder, deltas, size) as (batches, lookahead):
+        items = (range(len(batch["index"])) for batch in batches)
+        times = steady(Delivery(items, lookahead), seconds, warm_up_seconds=_WARM_UP_SECONDS)
     return row.timed(Repeat(**times))
 
 
-Taken = tuple[Iterator[dict[str, Any]], Callable[[], int]]
-"""Batches without end, and the items that a loader plans together."""
+Opened = tuple[Iterator[dict[str, Any]], Callable[[], int]]
+"""Endless batches, and a function that returns the lookahead in items."""
 
 
 @contextmanager
 def of_headrace(
     folder: Path, deltas: dict[str, list[float]], size: tuple[int, int] | None
-) -> Iterator[Taken]:
-    """Provide the batches of headrace."""
+) -> Iterator[Opened]:
+    """Yield the batches of headrace."""
     with LeRobotLoader(
         folder, delta_timestamps=deltas, batch_size=BATCH, size=size, memory_budget=_BUDGET
     ) as loader:
@@ -174,15 +176,15 @@ def of_headrace(
 @contextmanager
 def of_lerobot(
     name: str, folder: Path, deltas: dict[str, list[float]], size: tuple[int, int] | None
-) -> Iterator[Taken]:
-    """Provide the batches of lerobot, with a decoder and a number of workers."""
+) -> Iterator[Opened]:
+    """Yield the batches of lerobot; `name` is a decoder and a number of workers."""
     from lerobot.datasets import video_utils
     from torchvision.transforms import v2
 
     video_utils._default_decoder_cache.clear()  # a forked worker cannot use its parent's decoders
-    way, workers = name.split()
+    decoder, workers = name.split()
     resize = None if size is None else v2.Resize(size)
-    dataset = dataset_of(folder, deltas, way, image_transforms=resize)
+    dataset = dataset_of(folder, deltas, decoder, image_transforms=resize)
     loader = DataLoader(
         dataset,
         batch_size=BATCH,
@@ -195,7 +197,7 @@ def of_lerobot(
 
 
 def text(result: TimedResult) -> str:
-    """Return a line per kind: the best of lerobot, headrace, and how many times as fast."""
+    """Return a line per kind: the rates of lerobot and headrace, and the speedup."""
     lines = []
     for kind in dict.fromkeys(row.kind for row in result.rows):
         rows = {row.name: row for row in result.rows if row.kind == kind}
@@ -206,17 +208,18 @@ def text(result: TimedResult) -> str:
                 kind,
                 *(figure(rows[name].speed, ",.1f") for name in _LEROBOT),
                 f"**{figure(ours.speed, ',.1f')}**",
-                f"{figure(ratio, '.1f')} (of {theirs.name})",
+                f"{figure(ratio, '.1f')} ({theirs.name})",
             ]
         )
-    header = ["items per second", *_LEROBOT, _OURS, "times as fast"]
-    asked = result.provenance.configuration
+    header = ["items per second", *_LEROBOT, _OURS, "speedup"]
+    parameters = result.provenance.configuration
     return table(
         header,
         lines,
-        f"Batches of {BATCH} items of 3 cameras; {asked['episodes']} episodes of "
-        f"{asked['frames']} frames. lerobot by decoder and number of workers. Items equal those of "
-        f"its pyav decoder, bit for bit, at 480x640. {machine(result)}",
+        f"Batches of {BATCH} items of 3 cameras; {parameters['episodes']} episodes of "
+        f"{parameters['frames']} frames. Columns of lerobot: decoder and number of workers. "
+        "*Speedup*: over the fastest of them, in parentheses. At 480x640, items equal those of "
+        f"lerobot's pyav decoder, bit for bit. {machine(result)}",
     )
 
 

@@ -1,14 +1,14 @@
-"""What does live cost, how fresh does it stay, and what becomes of it when the source fails?
+"""What latency does the live pipeline add, and how does it handle overload and failed streams?
 
-python -m benchmarks.bench_live --quick              # a first look, no figures
-python -m benchmarks.bench_live --only overlap       # one part; the others are kept
-python -m benchmarks.bench_live                      # a record that is kept; 8 minutes
+python -m benchmarks.bench_live --quick              # a first look, without valid figures
+python -m benchmarks.bench_live --only overlap       # one part; keeps the others
+python -m benchmarks.bench_live                      # the full run, 8 minutes
 
-own_cost   age of a frame in the pipeline, beside a bare loop in one thread
-overload   three times as many frames as the model takes, for a minute: their age, memory, drops
-overlap    threads beside one after another, and beside what stages and cores allow
-rtsp       a real server that falls silent, is killed and restarted
-rivals     the same stream shown by loops over OpenCV, as people write them
+own_cost   age of a frame in the pipeline, compared with a bare loop in one thread
+overload   frames at three times the model's rate, for a minute: age, memory, drops
+overlap    speedup by one thread per stage, and its bounds by stages and cores
+rtsp       recovery from a real server that stalls, or is killed and restarted
+rivals     the same stream shown by common loops over OpenCV
 """
 
 import sys
@@ -35,12 +35,12 @@ PARTS: Mapping[str, tuple[Callable[..., Part], Callable[[Any], str]]] = {
     "rtsp": (recovering.measure_recovering, recovering.rtsp),
     "rivals": (measure_rivals, rivals),
 }
-"""Name of a part → functions that measure and render it."""
+"""Part → functions that measure and render it."""
 _NEED_SERVER = ("rtsp", "rivals")
 
 
 class LiveResult(Result):
-    """All measured parts; each has its own provenance."""
+    """All measured parts, each with its own provenance."""
 
     own_cost: threads.OwnCost | None = None
     overload: Overloaded | None = None
@@ -57,7 +57,7 @@ QUICK: Mapping[str, Mapping[str, Any]] = {
     "rtsp": {"cycles": 1},
     "rivals": {"ways": ("headrace", "opencv_latest"), "seconds": 1, "warm_up_seconds": 1},
 }
-"""Settings to check that each part works; the figures are meaningless."""
+"""Part → settings of a run that only checks that the part works."""
 
 
 def main(
@@ -68,22 +68,22 @@ def main(
     out: Path | None = None,
     ask: Ask = ask_worker,
 ) -> None:
-    """Measure part by part, keep after each, print; fails where a part could not be measured.
+    """Measure the parts, save after each, and fail if a part could not be measured.
 
     Args:
         media: folder of the clip
-        only: parts
-        quick: show that it works; by default to build/live.json
-        out: by default benchmarks/results/live.json
-        ask: asks a process
+        only: parts to measure
+        quick: only check that each part works; writes to build/live.json by default
+        out: path of the result, by default benchmarks/results/live.json
+        ask: function that sends a request to a worker process
     """
     out = out or (ROOT / "build" if quick else RESULTS) / "live.json"
     clip = numbered_clip(media, 10 if quick else 80)
-    made = origin(quick=quick, only=" ".join(only))
+    source = origin(quick=quick, only=" ".join(only))
     try:
-        result = LiveResult.load(out) if out.is_file() else LiveResult(provenance=made)
+        result = LiveResult.load(out) if out.is_file() else LiveResult(provenance=source)
     except ValueError:
-        sys.exit(f"{out} cannot be gone on with, it has another layout; name another --out")
+        sys.exit(f"{out} has another layout and cannot be continued; name another --out")
     known: Sequence[recovering.Recovery] = ()
     missing = []
     for part in only:
@@ -91,18 +91,18 @@ def main(
         try:
             if part in _NEED_SERVER and not can_serve_rtsp():
                 raise WorkerError("no GStreamer RTSP server; run scripts/system_packages.sh")
-            given = {"known": known} if part == "rivals" else {}
-            found = PARTS[part][0](clip, ask, **given, **(QUICK[part] if quick else {}))
+            options = {"known": known} if part == "rivals" else {}
+            measured = PARTS[part][0](clip, ask, **options, **(QUICK[part] if quick else {}))
         except WorkerError as error:
             print(f"{part}: failed: {error}", flush=True)
             missing.append(part)
             continue
-        known = found.found if isinstance(found, recovering.Recovering) else known
+        known = measured.found if isinstance(measured, recovering.Recovering) else known
         share = Repeat.model_validate(meter.read()).others_share
-        found = found.model_copy(update={"others_share": share})
-        result = result.model_copy(update={"provenance": made, part: found})
+        measured = measured.model_copy(update={"others_share": share})
+        result = result.model_copy(update={"provenance": source, part: measured})
         result.save(out)
-        print(f"{part}: {meter.wall_seconds:.0f} s. {found.where}", flush=True)
+        print(f"{part}: {meter.wall_seconds:.0f} s. {measured.where}", flush=True)
     if missing:
         sys.exit(f"not measured: {', '.join(missing)}")
     print(out)

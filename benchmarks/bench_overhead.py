@@ -1,13 +1,13 @@
-"""What does it cost a step of a run that it is recorded, marked for NVTX, or traced?
+"""How much time do recording, NVTX ranges and a trace add to a step of a run?
 
 python -m benchmarks.bench_overhead --turns 3 --steps 20    # a first look
-python -m benchmarks.bench_overhead                         # a record that is kept
+python -m benchmarks.bench_overhead                         # the full run
 
-`bare` are the stages of `headrace run` with nothing recorded; `recorded` is the run as it is;
-`nvtx` makes ranges, with no tool that listens; `trace` has every step in its trace. All take their
-turns in one process on the same frames; the figure is the median over the turns of a step's time
-to that of `bare` in the same turn. Beside it: what a step costs whose stages do nothing, which is
-all that the runtime adds. A trace is written when a run is over, which is not in its steps.
+`bare` runs the stages of `headrace run` without a record. `recorded` is a default run, `nvtx` a run
+with NVTX ranges but without a profiler, and `trace` a run that traces every step. All variants run
+interleaved in one process on the same frames. The figure is the time of a step ÷ that of `bare` in
+the same round, median over the rounds. The time of a step with empty stages is what the runtime
+adds. Writing the trace after the run is not included.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,20 +39,20 @@ from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
 from headrace.sinks.result_rows import open_predictions
 
-WAYS = {
+VARIANTS = {
     "bare": "a run without a record",
-    "recorded": "a run, recorded as always",
-    "nvtx": "the same with NVTX ranges, nobody listening",
-    "trace": "the same with every step in its trace",
+    "recorded": "a run with its default record",
+    "nvtx": "the same with NVTX ranges, no profiler attached",
+    "trace": "the same with a trace of every step",
 }
-_COSTLY = list(WAYS)[1:]
+_COSTLY = list(VARIANTS)[1:]
 
 
 class OverheadResult(TimedResult):
     """All variants on one video."""
 
     empty_step_seconds: tuple[float, ...]
-    """Time of a step of three empty stages, mean over one repetition."""
+    """Time of a step of three empty stages, one mean per repetition."""
 
 
 def measure(
@@ -66,78 +66,76 @@ def measure(
     """Time all variants in one process.
 
     Args:
-        media: their folder
-        video: another video than the first of them
-        turns: of all variants
-        steps: of a run
+        media: folder of the videos
+        video: video to read, by default the first in --media
+        turns: repeats per variant
+        steps: steps per run
         batch_size: frames in a step
     """
-    said = {"turns": turns, "steps": steps, "batch_size": batch_size}
+    parameters = {"turns": turns, "steps": steps, "batch_size": batch_size}
     path = str((video or paths(media, "web", 1)[0]).resolve())
-    asked = {"case": "bench_overhead", "cores": CORES, "path": path, "ways": list(WAYS)}
-    answer = ask_worker({**asked, **said})
+    request = {"case": "bench_overhead", "cores": CORES, "path": path, "variants": list(VARIANTS)}
+    answer = ask_worker({**request, **parameters})
     yield OverheadResult(
-        provenance=origin(**said),
+        provenance=origin(**parameters),
         media={"recipe": recipe(), "versions": answer["versions"]},
-        rows=tuple(Row(name=way, repeats=answer["turns"][way]) for way in WAYS),
+        rows=tuple(Row(name=name, repeats=answer["turns"][name]) for name in VARIANTS),
         empty_step_seconds=tuple(answer["empty_step_seconds"]),
     )
 
 
 def render(result: OverheadResult) -> str:
-    """Return two lines per variant, of wall and of CPU time, and a note on the runtime."""
+    """Return two lines per variant, for wall and CPU time, and a note on the runtime."""
     bare = median(result.rows[0].values("wall_seconds"))
     empty = median(result.empty_step_seconds)
-    fields = {"a step": "wall_seconds", "its CPU time": "cpu_seconds"}
-    shares = {f"{w}, {of}": cost(result, w, "", fields[of]) for w in _COSTLY for of in fields}
-    note = f"bare: {bare * 1e3:.2f} ms a step; the runtime: {empty * 1e6:.0f} µs a step, "
-    return cost_table(shares, f"{note}{empty / bare:.2%} of it")
+    fields = {"step time": "wall_seconds", "CPU time": "cpu_seconds"}
+    shares = {f"{v}, {of}": cost(result, v, "", fields[of]) for v in _COSTLY for of in fields}
+    note = f"bare: {bare * 1e3:.2f} ms a step; empty stages: {empty * 1e6:.0f} µs a step, "
+    return cost_table(shares, f"{note}{empty / bare:.2%} of bare")
 
 
 PACKAGES = ("headrace", "torch", "nvtx")
 MODEL = "squeezenet1_1"
 WARM_UP = 2
-"""Uncounted steps."""
+"""Untimed steps at the start."""
 EMPTY_STEPS = 50
-"""Empty steps per step of a run."""
+"""Steps with empty stages per step of a run."""
 
 
 def answer(
-    *, path: str, ways: Sequence[str], turns: int, batch_size: int, steps: int
+    *, path: str, variants: Sequence[str], turns: int, batch_size: int, steps: int
 ) -> dict[str, Any]:
-    """Time `steps` steps of each variant in each turn, in one process; the first one changes.
+    """Time all variants, interleaved, and steps with empty stages.
 
-    `bare` is the pipeline of a run with nothing recorded; the others are runs: `recorded`, with
-    ranges (`nvtx`), or with all its steps in a trace (`trace`). Also: what a step costs where the
-    stages do nothing.
+    Each round starts with another variant.
     """
     index = open_index(path)
     model = load_classifier(MODEL, "none")
-    go = partial(_seconds, index, model, batch_size, steps)
-    for way in ways:
-        go(way)  # so that no variant includes one-time work
-    answer: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+    run = partial(_seconds, index, model, batch_size, steps)
+    for variant in variants:
+        run(variant)  # so that no timed run includes one-time work
+    times: dict[str, list[dict[str, float]]] = {variant: [] for variant in variants}
     for turn in range(turns):
-        for place in range(len(ways)):
-            way = ways[(turn + place) % len(ways)]
-            answer[way].append(go(way))
+        for offset in range(len(variants)):
+            variant = variants[(turn + offset) % len(variants)]
+            times[variant].append(run(variant))
     empty = [_empty(steps * EMPTY_STEPS) for _ in range(turns)]
-    return {"turns": answer, "empty_step_seconds": empty, "versions": versions(PACKAGES)}
+    return {"turns": times, "empty_step_seconds": empty, "versions": versions(PACKAGES)}
 
 
 def _seconds(
-    index: StreamIndex, model: Model[Labels], batch_size: int, steps: int, way: str
+    index: StreamIndex, model: Model[Labels], batch_size: int, steps: int, variant: str
 ) -> dict[str, float]:
     """Return wall and CPU seconds of one step."""
-    process, at = psutil.Process(), list[tuple[float, float]]()
+    process, ends = psutil.Process(), list[tuple[float, float]]()
 
     def step(_: object = None) -> None:
         times = process.cpu_times()
-        at.append((perf_counter(), times.user + times.system))
+        ends.append((perf_counter(), times.user + times.system))
 
     marks: Any = {"nvtx": {"nvtx": True}, "trace": {"trace": True, "trace_steps": steps}}
     with TemporaryDirectory() as folder:
-        if way == "bare":
+        if variant == "bare":
             sink = open_predictions("jsonl", Path(folder), [str(index.source)], top_k=1)
             stages = stages_of(build_preprocess("medium", model.input), Transfers(), model, [sink])
             reader = FrameReader([index], batch_size=batch_size, max_batches=steps)
@@ -151,18 +149,18 @@ def _seconds(
                     input=runs.InputOptions(sources=(str(index.source),), max_steps=steps),
                     compute=runs.ComputeOptions(batch_size=batch_size),
                     output=runs.OutputOptions(out=Path(folder), video=False),
-                    marks=runs.TracingOptions(**marks.get(way, {})),
+                    marks=runs.TracingOptions(**marks.get(variant, {})),
                 ),
                 inputs=RunInputs(indexes=(index,)),
                 model=model,
             )
-            # Without the measurements after a run.
+            # `run` would also measure alternatives after the run.
             session, _ = runner._run_once(step)
             assert session.outcome == "complete", session.error
-    (began, cpu_began), *counted = at[WARM_UP - 1 :]
-    ended, cpu_ended = counted[-1]
-    spent = {"wall_seconds": ended - began, "cpu_seconds": cpu_ended - cpu_began}
-    return {name: seconds / len(counted) for name, seconds in spent.items()}
+    (began, cpu_began), *timed = ends[WARM_UP - 1 :]
+    ended, cpu_ended = timed[-1]
+    sums = {"wall_seconds": ended - began, "cpu_seconds": cpu_ended - cpu_began}
+    return {name: seconds / len(timed) for name, seconds in sums.items()}
 
 
 def _empty(steps: int) -> float:
@@ -176,17 +174,17 @@ def _empty(steps: int) -> float:
 
 
 def measuring(overhead: OverheadResult, observe: TimedResult) -> str:
-    """Return the cost per step of recording, NVTX ranges and traces, and of profiling a loop."""
-    shares = {WAYS[way]: cost(overhead, way) for way in _COSTLY}
-    shares |= {f"`observe`, {kind}": found for kind, found in costs(observe).items()}
+    """Return the added time per step of recording, NVTX ranges, traces, and profiling a loop."""
+    shares = {VARIANTS[name]: cost(overhead, name) for name in _COSTLY}
+    shares |= {f"a profiled loop, {kind}": share for kind, share in costs(observe).items()}
     bare = median(overhead.rows[0].values("wall_seconds"))
     empty = median(overhead.empty_step_seconds)
     step_ms = observe.provenance.configuration["step_ms"]
     note = (
-        f"Time of a step, where 1 is the same step unobserved: {1e3 * bare:.1f} ms of a run, "
-        f"{step_ms:g} ms of a loop. A run of empty stages takes {1e6 * empty:.0f} µs a step: "
-        f"{100 * empty / bare:.2g} % of this one. Medians over pairs of turns; what the least and "
-        "the most differ by is the machine."
+        f"Added time, relative to the same step without recording: {1e3 * bare:.1f} ms in the run, "
+        f"{step_ms:g} ms in the loop. With empty stages, a step of a run takes {1e6 * empty:.0f} "
+        f"µs, {100 * empty / bare:.2g} % of this step. Median, min and max over interleaved pairs; "
+        "the range from min to max is noise of the machine."
     )
     notes = filter(None, [note, first_batch(observe), machine(overhead)])
     return cost_table(shares, " ".join(notes))

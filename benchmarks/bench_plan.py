@@ -1,10 +1,10 @@
-"""What does the plan of an extraction take, in time and memory, with more and more videos?
+"""How much time and memory does the plan of an extraction take, by hours of video?
 
 python -m benchmarks.bench_plan --hours 1     # a first look
-python -m benchmarks.bench_plan               # a record that is kept, about a minute
+python -m benchmarks.bench_plan               # the full run, about a minute
 
-The videos are links to one that is made of a clip again and again: all are scanned, then planned
-once more when their indexes are known.
+The videos are links to one video, which repeats a clip. They are planned twice: as new videos,
+which are scanned, and with stored indexes.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,39 +27,39 @@ from headrace.extraction.image_encoder import ImageEncoder
 from headrace.sampling.selection import ByRate
 
 VIDEO_SECONDS = 80
-"""Duration of each video: 8 times a clip of 10 s."""
+"""Duration of each video, which repeats a clip of 10 s 8 times."""
 
 
 class PlanRow(Tried):
-    """Plan of a number of hours of video."""
+    """Plans for a number of hours of video."""
 
     hours: float
     videos: int
     new: Repeat | None = None
     """Every video is scanned."""
     known: Repeat | None = None
-    """Every index comes from disk. `memory_bytes` is the peak above the initial memory,
-    `written_bytes` the size of the request as a file."""
+    """Every index is read from disk. `memory_bytes` is peak RSS minus RSS at the start,
+    `written_bytes` the size of the stored request."""
     chunks: int = 0
 
 
 def measure(
     *, media: Path = DEFAULT_ROOT, hours: tuple[float, ...] = (1.0, 10.0), workers: int = CORES
 ) -> Iterator[Rows[PlanRow]]:
-    """Plan one number of hours after the other.
+    """Plan each number of hours.
 
     Args:
-        media: their folder
-        hours: of video
+        media: folder of the videos
+        hours: hours of video
         workers: threads and cores
     """
     video = loop_media(paths(media, "web", 1)[0], 8).resolve()
-    made = begin(workers=workers, hours=",".join(map(str, hours)))
-    yield Rows[PlanRow](**made, rows=tuple(time_plan(video, each, workers) for each in hours))
+    source = begin(workers=workers, hours=",".join(map(str, hours)))
+    yield Rows[PlanRow](**source, rows=tuple(time_plan(video, h, workers) for h in hours))
 
 
 def time_plan(video: Path, hours: float, workers: int, ask: Ask = ask_worker) -> PlanRow:
-    """Plan `hours` twice, each time in its own process: new videos, then known ones."""
+    """Return the row of `hours`, planned with new and then with known videos, in two processes."""
     count = round(hours * 3600 / VIDEO_SECONDS)
     with TemporaryDirectory() as folder:
         links = link_files([video], Path(folder) / "videos", count)
@@ -74,7 +74,7 @@ def time_plan(video: Path, hours: float, workers: int, ask: Ask = ask_worker) ->
 
 
 def answer(*, paths: list[str], store: str, workers: int) -> dict[str, Any]:
-    """Plan one image per second of each video, with the indexes of the folder `store`."""
+    """Time the plan of one image per second of each video; `store` is the folder of indexes."""
     options = FrameExtractionOptions(
         sources=tuple(paths),
         selection=ByRate(Fraction(1)),
@@ -91,26 +91,28 @@ def answer(*, paths: list[str], store: str, workers: int) -> dict[str, Any]:
 
 
 HOURS = 1e6
-"""Hours of video of a large collection, for extrapolation."""
+"""Hours of video in a large collection, for extrapolation."""
 DAYS = 30
 FRAME_RATE = 30
 """Frame rate of the videos."""
 _RATE, _SAMPLES, _FILE_BYTES, _CHUNK = 1, 3600, 512e6, 256
-"""Features per second; per hour; max bytes of a table; max samples of a chunk."""
+"""Features per second of video, samples per hour, max bytes of a table, max samples of a chunk."""
 _WIDTHS = {
-    "512 numbers, float16": 1024,
-    "512 numbers, float32": 2048,
-    "2,048 numbers, float32": 8192,
+    "512 values, float16": 1024,
+    "512 values, float32": 2048,
+    "2,048 values, float32": 8192,
 }
 
 
 def planning(result: Rows[PlanRow]) -> str:
-    """Return a line per number of hours: cost of the plan."""
+    """Return a line per number of hours: time and memory of the plan."""
     *_, last = result.rows
     further = ""
     if last.known and last.known.memory_bytes:
         terabytes = last.known.memory_bytes / last.hours * HOURS / 1e12
-        further = f"In a straight line, the plan of 1,000,000 h would hold {terabytes:,.1f} TB. "
+        further = (
+            f"Extrapolated, the plan of 1,000,000 h would take {terabytes:,.1f} TB of memory. "
+        )
     columns: Mapping[str, Callable[[Any], str]] = {
         "": lambda row: f"{row.hours:g} h, {row.videos:,} videos",
         "new, s": lambda row: f"{row.new.wall_seconds:.1f}",
@@ -122,17 +124,17 @@ def planning(result: Rows[PlanRow]) -> str:
 
 
 def decoding(sequential: TimedResult, extract: TimedResult | None, *_: object) -> str:
-    """Return a line per kind of work: hours of video per core hour, and cores for a month."""
-    made = dict.fromkeys(machine(speed) for speed in (sequential, extract) if speed)
+    """Return a line per kind of work: hours of video per core-hour, and cores for a month."""
+    machines = dict.fromkeys(machine(speed) for speed in (sequential, extract) if speed)
     return rendered(
         [*_speeds(sequential, extract)],
         {
             "H.264, 1280×720, 30 frames/s": lambda named: named[0],
-            "hours of video an hour of a core": lambda named: f"{named[1]:,.0f}",
+            "hours of video per core-hour": lambda named: f"{named[1]:,.0f}",
             "core-days, 1,000,000 h": lambda named: f"{HOURS / named[1] / 24:,.0f}",
             f"cores for {DAYS} days": lambda named: f"{HOURS / named[1] / 24 / DAYS:,.0f}",
         },
-        f"By CPU time, start-up of a command included. On the cores of: {' '.join(made)}",
+        f"From CPU time, including the start-up of a command. Measured on: {' '.join(machines)}",
     )
 
 
@@ -148,20 +150,20 @@ def _speeds(sequential: TimedResult, extract: TimedResult | None) -> Iterator[tu
 
 
 def _core_seconds(row: Row) -> float:
-    """Return the CPU seconds per delivered frame, the figure least affected by other programs."""
+    """Return the CPU seconds per delivered frame, which other programs affect least."""
     return median(row.values("cpu_ms_per_frame")) / 1e3
 
 
 def features(*_: object) -> str:
-    """Return a line per width: bytes, tables, rows for a million hours at one feature a second."""
+    """Return a line per width: size of the features of a million hours, one per second."""
     count = HOURS * _SAMPLES * _RATE
     return rendered(
         _WIDTHS.items(),
         {
-            "a feature": lambda width: width[0],
+            "feature": lambda width: width[0],
             "bytes": lambda width: f"{count * width[1] / 1e12:,.1f} TB",
             "tables of 512 MB": lambda width: f"{count * width[1] / _FILE_BYTES:,.0f}",
-            "chunks, at least": lambda _: f"{count / _CHUNK / 1e6:,.0f} million",
+            "min chunks": lambda _: f"{count / _CHUNK / 1e6:,.0f} million",
         },
     )
 

@@ -1,10 +1,11 @@
-"""Does `headrace profile` name the bottleneck of loops that do real work, on a busy machine, too?
+"""Does `headrace profile` name the planted bottleneck of a loop, also on a busy machine?
 
-python -m benchmarks.bench_planted --only "slow decoding" "the GIL"    # a first look
-python -m benchmarks.bench_planted                                     # half an hour, kept
+python -m benchmarks.bench_planted --only "slow decoding" "GIL"    # a first look
+python -m benchmarks.bench_planted                                 # the full run, half an hour
 
-Each loop of `planted_work.py` is profiled as a user would, quiet and beside two programs that
-compute. The advised change is made where it can be, and its gain measured, quiet, in turns.
+Each loop of `planted_work.py` is profiled by the command that a user types, on a quiet machine and
+beside two programs that compute. If the advised change can be made, its speedup is measured on the
+quiet machine, interleaved.
 """
 
 import json
@@ -45,10 +46,10 @@ _SPIN: Final = "while True: pass"
 
 @dataclass(frozen=True)
 class Profiled:
-    """What a profile says of the longest loop of a script, or of all ranks of it."""
+    """Profile of the longest loop of a script, or of all its ranks."""
 
     session: Session
-    """Of the longest loop; of the late rank."""
+    """Session of the longest loop, or of the late rank."""
     findings: tuple[Finding, ...]
     text: str
 
@@ -66,10 +67,10 @@ class Judged(Record):
     cause: str
     is_right: bool
     is_qualified: bool
-    """Whether it says that the machine was busy."""
+    """Whether the verdict states that the machine was busy."""
     others_cpu_share: float | None = None
     step_ms: float
-    """Mean time of a step, wait included."""
+    """Mean time of a step, waits included."""
 
     @property
     def named(self) -> str:
@@ -84,17 +85,17 @@ class PlantedRow(Tried):
     quiet: Judged | None = None
     busy: Judged | None = None
     change: str = ""
-    """Change advised by the quiet run with the largest predicted gain, or bound of one that is a
-    setting; empty: none."""
+    """Advised change of the quiet run with the largest predicted speedup or upper bound; empty: no
+    advice."""
     predicted: float | None = None
     bound: Literal["", "≥ ", "≤ "] = ""
-    """Whether the prediction is a lower or an upper bound of the gain."""
+    """Whether the prediction is a lower or an upper bound of the speedup."""
     came: tuple[float, ...] = ()
-    """Measured gains; empty: the change was not made."""
+    """Measured speedups; empty: the change was not made."""
 
     @property
     def is_near(self) -> bool | None:
-        """Whether the measured gain is within its bound, or near the prediction; None without a
+        """Whether the measured speedup is within the bound, or near the prediction; None without a
         prediction or a measurement."""
         if not self.predicted or not self.came:
             return None
@@ -105,9 +106,9 @@ class PlantedRow(Tried):
     @property
     def progress(self) -> str:
         """The verdicts, as printed."""
-        told = [f"{run.headline} ({_mark(run)})" for run in (self.quiet, self.busy) if run]
-        gains = f"; {self.change}: {self.predicted} predicted, {self.came} came"
-        return " | ".join(told) + (gains if self.came else "")
+        verdicts = [f"{run.headline} ({_mark(run)})" for run in (self.quiet, self.busy) if run]
+        gains = f"; {self.change}: {self.predicted} predicted, {self.came} measured"
+        return " | ".join(verdicts) + (gains if self.came else "")
 
 
 def measure(
@@ -117,13 +118,13 @@ def measure(
     repeats: int = 2,
     quiet: bool = False,
 ) -> Iterator[Rows[PlantedRow]]:
-    """Profile each loop, quiet and busy, and try the change advised for it.
+    """Profile each loop on a quiet and a busy machine, and try the advised change.
 
     Args:
         media: folder of the videos
-        only: these loops
+        only: loops to profile
         repeats: pairs of runs without and with the change
-        quiet: not beside programs that compute
+        quiet: skip the runs beside programs that compute
     """
     video = str(paths(media, "web", 1)[0])
     result = Rows[PlantedRow](provenance=origin(repeats=repeats, busy=BUSY_PROGRAMS))
@@ -165,8 +166,8 @@ def _try_change(
     if changed is None:
         return row
     came = []
-    for turn in range(repeats):
-        first = _profile(row.name, fields) if turn else before
+    for number in range(repeats):
+        first = _profile(row.name, fields) if number else before
         after = _profile(row.name, {**fields, **changed})
         came.append(first.seconds / after.seconds)
     return row.model_copy(update={"came": tuple(came)})
@@ -176,37 +177,37 @@ def _profile(name: str, fields: Mapping[str, Any]) -> Profiled:
     """Return the profile of a planted script."""
     script, is_launch = Path(planted_work.__file__), PLANTED[name].loop.framework == "torchrun"
     with TemporaryDirectory() as folder:
-        found = Path(folder) / "loops.json"
+        out = Path(folder) / "loops.json"
         words = [*(_TORCHRUN if is_launch else ()), str(script), name]
         words = [sys.executable, *words, "--fields", json.dumps(dict(fields))]
-        command = headrace_command("profile", "--json", found, "--", *words)
+        command = headrace_command("profile", "--json", out, "--", *words)
         environment = {**os.environ, "TMPDIR": folder, "PYTHONUNBUFFERED": "1"}
-        done = subprocess.run(
+        run = subprocess.run(
             command, capture_output=True, text=True, timeout=_MAX_SECONDS, env=environment
         )
-        if done.returncode:
-            raise RuntimeError(f"{name}: {done.stderr[-500:]}")
+        if run.returncode:
+            raise RuntimeError(f"{name}: {run.stderr[-500:]}")
         if is_launch:
-            record = RanksRecord.model_validate_json(found.read_bytes())
+            record = RanksRecord.model_validate_json(out.read_bytes())
             page = ranks_page(record)
             return Profiled(record.ranks[1], page.findings, render_benchmark_text(page))
-        loops = json.loads(found.read_text()) if found.exists() else []
-        own = [*(Path(folder) / OWN).glob("session.json")]
-        sessions = [*map(Session.model_validate, loops), *map(Session.load, own)]
+        loops = json.loads(out.read_text()) if out.exists() else []
+        saved = [*(Path(folder) / OWN).glob("session.json")]
+        sessions = [*map(Session.model_validate, loops), *map(Session.load, saved)]
     longest = max(sessions, key=lambda session: session.wall_seconds)
     return Profiled(longest, tuple(find(longest)), render_verdict(longest))
 
 
 def _judge(planted: Planted, profiled: Profiled) -> Judged:
-    """Return the verdict: right if bottleneck, cause and words are those that were planted."""
+    """Return the verdict: right if it has the planted bottleneck, cause and words."""
     first, session = profiled.findings[0], profiled.session
-    right_step = first.bound_by != ("step",) or first.cause == planted.cause
+    has_cause = first.bound_by != ("step",) or first.cause == planted.cause
     return Judged(
         headline=first.headline,
         bound_by=first.bound_by,
         cause=first.cause,
         is_right=bool({*first.bound_by} & {*planted.bound_by})
-        and right_step
+        and has_cause
         and planted.words in " ".join(profiled.text.split()),
         is_qualified="machine lets" in first.headline or "without waits" in first.headline,
         others_cpu_share=session.others_cpu_share,
@@ -215,20 +216,20 @@ def _judge(planted: Planted, profiled: Profiled) -> Judged:
 
 
 _START: Final = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', *sys.argv[1:]])"
-"""Program that starts another one and ends."""
+"""Program that starts another program and ends."""
 _UNTIL_CLOSED: Final = """
 import sys, threading
 threading.Thread(target=exec, args=(sys.argv[1], {}), daemon=True).start()
 sys.stdin.read()
 """
-"""Program that runs a script until its input is closed."""
+"""Program that runs a script until its stdin is closed."""
 
 
 @contextmanager
 def busy_machine(script: str = _SPIN) -> Iterator[None]:
-    """Compute in further processes, by default all the time, while the block runs.
+    """Run `script` in other processes during the block; the default computes all the time.
 
-    They are no children of this one, whose CPU time would include theirs.
+    The processes are not children of this one, so its CPU time does not include theirs.
     """
     with ExitStack() as programs:
         for _ in range(BUSY_PROGRAMS):
@@ -247,12 +248,12 @@ def _mark(run: Judged | None) -> str:
 
 
 def text(result: Rows[PlantedRow]) -> str:
-    """Return a line per loop, and the counts."""
+    """Return a line per loop, and counts of right verdicts and predictions."""
     rows = [row for row in result.rows if row.is_sound]
     counts = [
         f"{sum(bool(run and run.is_right) for run in runs)} of {len(runs)} {name}"
         for name, runs in (
-            ("quiet", [row.quiet for row in rows if row.quiet]),
+            ("on the quiet machine", [row.quiet for row in rows if row.quiet]),
             (f"beside {BUSY_PROGRAMS} busy programs", [row.busy for row in rows if row.busy]),
         )
     ]
@@ -260,22 +261,23 @@ def text(result: Rows[PlantedRow]) -> str:
         [row.is_near for row in rows if row.is_near is not None and bool(row.bound) == is_bound]
         for is_bound in (False, True)
     )
-    sure = sum(not (row.busy.is_right or row.busy.is_qualified) for row in rows if row.busy)
+    unqualified = sum(not (row.busy.is_right or row.busy.is_qualified) for row in rows if row.busy)
     return rendered(
         result.rows,
         {
             "planted": lambda row: row.name,
-            "named": lambda row: row.quiet.named if row.quiet else "–",
+            "reported": lambda row: row.quiet.named if row.quiet else "–",
             "quiet": lambda row: _mark(row.quiet),
             "busy": lambda row: _mark(row.busy),
-            "change": lambda row: f"`{row.change}`" if row.change else "–",
-            "predicted": lambda row: f"{row.bound}{row.predicted:.2f}" if row.predicted else "–",
-            "came": lambda row: f"{median(row.came):.2f}" if row.came else "–",
+            "advised change": lambda row: f"`{row.change}`" if row.change else "–",
+            "predicted speedup": lambda row: (
+                f"{row.bound}{row.predicted:.2f}" if row.predicted else "–"
+            ),
+            "measured": lambda row: f"{median(row.came):.2f}" if row.came else "–",
         },
-        f"Right verdicts: {', '.join(counts)}; {sure} wrong without a qualification on the busy "
-        f"machine. Gains within 25 % of what came: {sum(good)} of {len(good)}; bounds that hold: "
-        f"{sum(bounds)} of {len(bounds)}. "
-        f"{machine(result)}",
+        f"Right verdicts: {', '.join(counts)}; {unqualified} wrong without a qualification on the "
+        f"busy machine. Predictions within {_TOLERANCE:.0%} of the measured speedup: {sum(good)} "
+        f"of {len(good)}; bounds that hold: {sum(bounds)} of {len(bounds)}. {machine(result)}",
     )
 
 

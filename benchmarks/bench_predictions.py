@@ -1,14 +1,14 @@
-"""Does a change bring what the findings predicted for it?
+"""Does a change bring the speedup that the findings predicted?
 
 python -m benchmarks.bench_predictions --repeats 1      # a first look
-python -m benchmarks.bench_predictions --only loaders   # one part; the other is kept
-python -m benchmarks.bench_predictions                  # a record that is kept, half an hour
+python -m benchmarks.bench_predictions --only loaders   # one part; keeps the other
+python -m benchmarks.bench_predictions                  # the full run, half an hour
 
-Five real changes: for each, a run or a loop as it is, whose findings predict the gain of the
-change; then both in turns. A run predicts from a moment with the change, tried after it; a loop
-from the times of its steps alone. Then loaders: the frames per second that `headrace plan` predicts
-for them, and those that came ("loaders"). The machine has to be quiet. Loops with a planted
-bottleneck: `bench_planted`.
+Part `changes`: five changes of a run or a loop. The findings of the run or loop without the change
+predict its speedup; then both are timed, interleaved. A run predicts from a short measurement with
+the change, a loop only from the times of its steps. Part `loaders`: frames per second of loaders,
+as `headrace plan` predicts them and as measured. The machine must be quiet. `bench_planted` has
+loops with a planted bottleneck.
 """
 
 import math
@@ -44,35 +44,35 @@ CHANGES = {
     "--prep-level medium": "--no-video --batch-size 4 --model-name shufflenet_v2_x0_5 "
     "--prep-level complex",
 }
-"""Option of a run → options before the change."""
+"""Change of a run, as an option → options without the change."""
 STEPS = 60
 """Steps of a run."""
 HOLDS = {"look-ahead": "rgb", "packed": "packed"}
-"""Row of a plan → how frames of a loader wait."""
+"""Row of a plan → `hold` of the loader."""
 CLOSE = 0.2
-"""Error of a prediction that is close enough to choose by."""
+"""Max relative error of a good prediction."""
 
 
 class Prediction(Record):
-    """One change: its predicted gain, and the measured gain of each pair of repetitions."""
+    """One change: its predicted speedup, and the measured speedup of each pair of repetitions."""
 
     change: str
     predicted: float | None = None
-    """Predicted speed-up; None: not predicted."""
+    """Predicted speedup; None: not predicted."""
     measured: tuple[float, ...]
-    """Speed-up of each pair of repetitions."""
+    """Speedup of each pair of repetitions."""
     others_cpu_share: tuple[float | None, ...] = ()
-    """CPU share of other programs, in the first run of each pair. Above 0.05: repeat it."""
+    """CPU share of other programs in the first run of each pair; repeat a run above 0.05."""
 
 
 class LoaderPrediction(Record):
-    """One loader of random frames: what `headrace plan` predicted, and what came."""
+    """One loader of random frames: predicted by `headrace plan`, and measured."""
 
     kind: str
     """Kind of videos."""
     memory: str
     strategy: str
-    """Its row in the plan."""
+    """Name of its row in the plan."""
     predicted: float
     """Frames per second."""
     predicted_amplification: float
@@ -80,7 +80,7 @@ class LoaderPrediction(Record):
 
     @property
     def error(self) -> float:
-        """Predicted frames per second ÷ those that came, less 1."""
+        """Predicted ÷ measured frames per second, minus 1."""
         return self.predicted / self.came.frames_per_second - 1
 
 
@@ -92,7 +92,7 @@ class LoadersResult(Record):
 
 
 class PredictionsResult(Result):
-    """All changes with their provenance, and the loaders with their own."""
+    """All changes, and the loaders with their own provenance."""
 
     changes: tuple[Prediction, ...] = ()
     loaders: LoadersResult | None = None
@@ -100,7 +100,7 @@ class PredictionsResult(Result):
 
 Run = Callable[[], Session]
 Predict = Callable[[Session], float | None]
-"""Session of a run without the change → predicted speed-up."""
+"""Session of a run without the change → predicted speedup."""
 
 
 def measure(
@@ -110,22 +110,22 @@ def measure(
     only: Literal["changes", "loaders"] | None = None,
     out: Path,
 ) -> Iterator[PredictionsResult]:
-    """Predict and run; one part keeps the other as it is.
+    """Predict and measure; `--only` keeps the other part of the result.
 
     Args:
-        media: their folder
-        repeats: of each, in turn
-        only: one part
-        out: where the result is kept
+        media: folder of the videos
+        repeats: pairs of runs without and with each change
+        only: part to measure, by default both
+        out: path of the result
     """
-    made = origin(repeats=repeats, steps=STEPS)
-    result = PredictionsResult.load(out) if only else PredictionsResult(provenance=made)
+    source = origin(repeats=repeats, steps=STEPS)
+    result = PredictionsResult.load(out) if only else PredictionsResult(provenance=source)
     if only in (None, "changes"):
         [video] = paths(media, "web", 1)
         changes = tuple(printed(time_change(*case, repeats)) for case in cases(video))
-        result = result.model_copy(update={"provenance": made, "changes": changes})
+        result = result.model_copy(update={"provenance": source, "changes": changes})
     if only in (None, "loaders"):
-        loaders = LoadersResult(provenance=made, loaders=tuple(map(printed, time_loaders(media))))
+        loaders = LoadersResult(provenance=source, loaders=tuple(map(printed, time_loaders(media))))
         result = result.model_copy(update={"loaders": loaders})
     yield result
 
@@ -139,39 +139,39 @@ def time_loaders(
     seconds: float = 15.0,
     ask: Ask = ask_worker,
 ) -> Iterator[LoaderPrediction]:
-    """Yield each loader; it runs once its window is filled, in a process of its own."""
+    """Yield each loader, timed in its own process once its lookahead is full."""
     for kind, memory in product(kinds, memories):
         files = paths(media, kind, count)
         config = PlanConfig(memory_budget=memory, size=SIZE)
         rows = {row.name: row for row in plan([*map(str, files)], config, workers=CORES).strategies}
         for strategy, hold in HOLDS.items():
-            asked = {"size": SIZE, "batch_size": config.samples_per_batch, "hold": hold}
-            asked |= {"memory_budget": memory, "warm_up_seconds": math.inf, "seconds": seconds}
-            asked["whole"] = "window"
+            options = {"size": SIZE, "batch_size": config.samples_per_batch, "hold": hold}
+            options |= {"memory_budget": memory, "warm_up_seconds": math.inf, "seconds": seconds}
+            options["whole"] = "window"
             yield LoaderPrediction(
                 kind=kind,
                 memory=memory,
                 strategy=strategy,
                 predicted=rows[strategy].frames_per_second,
                 predicted_amplification=rows[strategy].amplification,
-                came=Repeat(**ask(task_of("loading:load", files, CORES, **asked))),
+                came=Repeat(**ask(task_of("loading:load", files, CORES, **options))),
             )
 
 
-def printed(found: T) -> T:
-    """Print a value at once; return it."""
-    print(found, flush=True)
-    return found
+def printed(value: T) -> T:
+    """Print a value and return it."""
+    print(value, flush=True)
+    return value
 
 
 def cases(video: Path) -> Iterator[tuple[str, Run, Run, Predict]]:
-    """Yield five changes: three options of a run, and the workers of a DataLoader.
+    """Yield five changes: three options of a run, and two numbers of workers of a DataLoader.
 
-    Each: name, run without the change, run with the change, function that predicts.
+    A change is its name, functions that run without and with it, and one that predicts.
     """
     for name, plain in CHANGES.items():
         words = [str(video), *plain.split()]
-        after = partial(run, [*words, *name.split()])  # the last one of a flag counts
+        after = partial(run, [*words, *name.split()])  # the last value of a flag counts
         yield name, partial(run, words), after, partial(of_alternative, name)
     for workers in (1, 2):
         gain = partial(of_workers, workers)
@@ -188,19 +188,19 @@ def run(words: Sequence[str]) -> Session:
 
 
 def of_alternative(name: str, session: Session) -> float | None:
-    """Return the gain measured shortly after the run; None: not measured."""
+    """Return the speedup that the run measured after it ended; None: not measured."""
     matches = [alternative for alternative in session.alternatives if alternative.option == name]
     return matches[0].baseline_ms_per_frame / matches[0].ms_per_frame if matches else None
 
 
 def of_workers(workers: int, session: Session) -> float | None:
-    """Return the gain predicted by the simulation of profiled loops."""
+    """Return the speedup predicted by the loop simulation."""
     load = LoopLoad.of(session)
     return None if load is None else load.gain(workers=workers)
 
 
 class Sums(Dataset[torch.Tensor]):
-    """Items that take a few milliseconds of one core."""
+    """Items that take a few milliseconds of CPU time."""
 
     def __len__(self) -> int:
         return 800
@@ -210,17 +210,17 @@ class Sums(Dataset[torch.Tensor]):
 
 
 def loop(workers: int) -> Session:
-    """Return the session of a DataLoader loop; a step takes as long on one core as a batch."""
+    """Return the session of a loop whose step takes as much CPU time as loading its batch."""
     torch.set_num_threads(1)
     loader = DataLoader(Sums(), batch_size=8, num_workers=workers)
-    with headrace.profile_loader(loader, on_verdict=None) as seen:
-        for _ in seen:
+    with headrace.profile_loader(loader, on_verdict=None) as profiled:
+        for _ in profiled:
             sum(k * k for k in range(160_000))
-    return seen.session
+    return profiled.session
 
 
 def time_change(name: str, before: Run, after: Run, predict: Predict, repeats: int) -> Prediction:
-    """Return both variants, interleaved; predicted: the median over runs of the first variant."""
+    """Return a change, timed in pairs; its prediction is the median over the runs without it."""
     pairs = [(before(), after()) for _ in range(repeats)]
     gains = [gain for first, _ in pairs if (gain := predict(first)) is not None]
     return Prediction(
@@ -232,7 +232,7 @@ def time_change(name: str, before: Run, after: Run, predict: Predict, repeats: i
 
 
 def rate(session: Session) -> float:
-    """Return frames or samples per second after start-up."""
+    """Return the frames or samples per second after start-up."""
     if session.loader is not None:
         load = LoopLoad.of(session)
         assert load is not None
@@ -241,17 +241,17 @@ def rate(session: Session) -> float:
 
 
 def predictions(result: PredictionsResult) -> str:
-    """Return a line per change: predicted and measured gain."""
+    """Return a line per change: predicted and measured speedup."""
     text = rendered(
         result.changes,
         {
             "change": lambda row: f"`{row.change}`",
-            "predicted": lambda row: figure(row.predicted) or "nothing",
+            "predicted": lambda row: figure(row.predicted) or "none",
             "measured": lambda row: f"{median(row.measured):.2f}",
-            "of all turns": lambda row: f"{min(row.measured):.2f}–{max(row.measured):.2f}",
+            "min–max": lambda row: f"{min(row.measured):.2f}–{max(row.measured):.2f}",
         },
-        "Times as fast as before the change; predicted from a run, or loop, without it. "
-        f"{machine(result)}",
+        "Speedup by the change, predicted from a run or loop without it. Measured: median and "
+        f"min–max of the pairs. {machine(result)}",
     )
     return f"{text}\n\n{loaders(result.loaders)}" if result.loaders else text
 
@@ -259,20 +259,21 @@ def predictions(result: PredictionsResult) -> str:
 def loaders(result: LoadersResult) -> str:
     """Return a line per loader: frames per second and amplification, predicted and measured."""
     close = sum(abs(row.error) <= CLOSE for row in result.loaders)
-    notes = f"Predicted by `headrace plan` before the loader ran: {close} of {len(result.loaders)} "
-    notes += f"within {CLOSE:.0%} of what came. {machine(result.provenance)}"
+    notes = "Predicted by `headrace plan` before the loader ran: "
+    notes += f"{close} of {len(result.loaders)} predictions are within {CLOSE:.0%} of the measured "
+    notes += f"rate. {machine(result.provenance)}"
     shares = [row.came.others_share or 0.0 for row in result.loaders]
     if max(shares) > QUIET:
-        notes += f" Other programs took up to {max(shares):.0%} of the processor time meanwhile."
+        notes += f" Other programs used up to {max(shares):.0%} of the CPU time."
     return rendered(
         result.loaders,
         {
             "videos": lambda row: row.kind,
             "memory": lambda row: row.memory,
-            "frames wait": lambda row: HOLDS[row.strategy],
+            "hold": lambda row: HOLDS[row.strategy],
             "frames/s, predicted": lambda row: f"{row.predicted:,.0f}",
-            "came": lambda row: f"{row.came.frames_per_second:,.0f} ({row.error:+.0%})",
-            "decoded ÷ delivered, predicted": lambda row: f"{row.predicted_amplification:.2f}",
+            "measured": lambda row: f"{row.came.frames_per_second:,.0f} ({row.error:+.0%})",
+            "amplification, predicted": lambda row: f"{row.predicted_amplification:.2f}",
             "counted": lambda row: f"{(row.came.decoded or 0) / row.came.frames:.2f}",
         },
         notes,

@@ -1,10 +1,10 @@
-"""How fast do uniform random frames come from 40 and 1,000 files, and from their proxies?
+"""How many uniformly random frames per second come from 40 and 1,000 files, and from proxies?
 
 python -m benchmarks.bench_proxy --counts 40 --seconds 5     # a first look
-python -m benchmarks.bench_proxy                             # the figures of the docs, 10 minutes
+python -m benchmarks.bench_proxy                             # the full run, 10 minutes
 
-Twelve videos stand under many names, by hard links; so do their proxies. All of them lie in the
-page cache, and each variant runs in a process of its own. Time to make them is that of the command.
+Twelve videos and their proxies are hard-linked to many names. All files are in the page cache, and
+each variant runs in its own process. The encoding time of proxies is that of `headrace proxy`.
 """
 
 import io
@@ -46,7 +46,7 @@ ORIGINALS, BURSTS, SHARDS = "originals", "originals, bursts of 8", "JPEG shards,
 FFCV = "JPEG shards, FFCV"
 WORKERS = 2
 PROVED = 3
-"""Batches with compared frames."""
+"""Batches whose frames are compared."""
 QUALITY = 90
 """JPEG quality."""
 
@@ -60,7 +60,7 @@ class ProxySet(Record):
     original_bytes: int
     make_seconds: float
     psnr: float | None = None
-    """Luma PSNR, mean over all frames; None: not measured."""
+    """Luma PSNR in dB, mean over all frames; None: not measured."""
     psnr_worst: float | None = None
     ssim: float | None = None
 
@@ -69,7 +69,7 @@ class ProxyResult(TimedResult):
     """Proxies and shards of the videos, and the speed of each variant."""
 
     videos: int
-    """Number of different videos behind all names."""
+    """Number of distinct videos behind all names."""
     made: tuple[ProxySet, ...] = ()
 
 
@@ -81,52 +81,53 @@ def measure(
     seconds: float = 15.0,
     warm_up: float = 30.0,
 ) -> Iterator[ProxyResult]:
-    """Make proxies and shards; prove and time all variants.
+    """Create proxies and shards; compare frames and time all variants.
 
     Args:
-        media: their folder
-        originals: different videos
-        counts: files
-        seconds: of each variant
-        warm_up: seconds, at most
+        media: folder of the videos
+        originals: number of distinct videos
+        counts: numbers of files
+        seconds: min timed seconds per variant
+        warm_up: max seconds of warm-up
     """
     videos = paths(media, "web", originals)
-    # On the file system of the videos, for hard links.
+    # On the file system of the videos, so that hard links work.
     with TemporaryDirectory(dir=media.resolve(), prefix="proxies-") as folder:
-        made = prepare(videos, Path(folder))
+        copies = prepare(videos, Path(folder))
         timing = {"seconds": seconds, "warm_up_seconds": warm_up}
         rows = [row for n in counts for row in contest(videos, Path(folder), n, timing)]
-    said = {"originals": len(videos), "counts": counts, "seconds": seconds, "warm_up": warm_up}
+    parameters = {"originals": len(videos), "counts": counts, "seconds": seconds}
+    parameters |= {"warm_up": warm_up, "size": SIZE, "batch_size": BATCH_SIZE, "budget": BUDGET}
     yield ProxyResult(
-        provenance=origin(**said, size=SIZE, batch_size=BATCH_SIZE, budget=BUDGET),
+        provenance=origin(**parameters),
         media={"recipe": recipe(), "links": "hard links of the videos, under other names"},
         videos=len(videos),
-        made=made,
+        made=copies,
         rows=tuple(rows),
     )
 
 
 def prepare(videos: Sequence[Path], folder: Path) -> tuple[ProxySet, ...]:
     """Create the proxies and shards of the videos in `folder`."""
-    made = [_make_proxies(videos, folder / f"gop{gop}", gop) for gop in GOPS]
+    copies = [_make_proxies(videos, folder / f"gop{gop}", gop) for gop in GOPS]
     began = perf_counter()
     num_bytes = sum(s.stat().st_size for s in write_shards(videos, folder / "shards", SIZE))
     seconds = perf_counter() - began
-    about = {"frames": made[0].frames, "original_bytes": made[0].original_bytes}
-    made.append(ProxySet(name=SHARDS, bytes=num_bytes, make_seconds=seconds, **about))
-    print(f"{SHARDS}: made in {seconds:.0f} s", flush=True)
-    return tuple(made)
+    counts = {"frames": copies[0].frames, "original_bytes": copies[0].original_bytes}
+    copies.append(ProxySet(name=SHARDS, bytes=num_bytes, make_seconds=seconds, **counts))
+    print(f"{SHARDS}: created in {seconds:.0f} s", flush=True)
+    return tuple(copies)
 
 
 def _make_proxies(videos: Sequence[Path], out: Path, gop: int) -> ProxySet:
-    """Create the proxies of one GOP length with the command."""
+    """Create the proxies of one GOP length with `headrace proxy`."""
     words = ("--size", f"{SIZE[0]}x{SIZE[1]}", "--gop", gop, "--no-gain", "-o", out)
     command = headrace_command("proxy", *videos, *words)
     began = perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     seconds = perf_counter() - began
     rows = list(read_rows(out))
-    print(f"GOP {gop}: made in {seconds:.0f} s", flush=True)
+    print(f"GOP {gop}: created in {seconds:.0f} s", flush=True)
     counts = ("frames", "bytes", "original_bytes")
     return ProxySet(
         **{name: sum(getattr(row, name) for row in rows) for name in counts},
@@ -139,24 +140,24 @@ def _make_proxies(videos: Sequence[Path], out: Path, gop: int) -> ProxySet:
 
 
 def write_shards(videos: Sequence[Path], folder: Path, size: tuple[int, int]) -> list[Path]:
-    """Write a tar file per video with a JPEG per frame, as input of WebDataset and FFCV."""
+    """Write a tar file per video with one JPEG per frame, the input of WebDataset and FFCV."""
     folder.mkdir(parents=True)
     paths = [folder / f"{number:04}.tar" for number in range(len(videos))]
     for video, path in zip(videos, paths, strict=True):
         frames = (frame for batch in FrameReader([video], size=size) for frame in batch.frames)
         with tarfile.open(path, "w") as tar:
             for number, frame in enumerate(frames):
-                coded = io.BytesIO()
-                Image.fromarray(frame).save(coded, "JPEG", quality=QUALITY)
+                jpeg = io.BytesIO()
+                Image.fromarray(frame).save(jpeg, "JPEG", quality=QUALITY)
                 entry = tarfile.TarInfo(f"{path.stem}-{number:06}.jpg")
-                entry.size = coded.tell()
-                coded.seek(0)
-                tar.addfile(entry, coded)
+                entry.size = jpeg.tell()
+                jpeg.seek(0)
+                tar.addfile(entry, jpeg)
     return paths
 
 
 def many_proxies(few: Path, folder: Path, videos: Sequence[Path]) -> Path:
-    """Link the few proxies as proxies of `videos`, which are links to a few videos in a cycle."""
+    """Link the proxies in `few` as proxies of `videos`, links to their originals in a cycle."""
     rows = list(read_rows(few))
     (folder / VIDEOS).mkdir(parents=True)
     linked_rows = []
@@ -179,9 +180,9 @@ def contest(
     timing: Mapping[str, float],
     ask: Ask = ask_worker,
 ) -> Iterator[Row]:
-    """Yield each variant at `count` files: frames are checked, then it is timed.
+    """Yield the row of each variant at `count` files; frames are compared before timing.
 
-    The files are links to a `few` videos, which are prepared in `folder`.
+    The files link to the `few` videos. `folder` has their proxies and shards.
     """
     store, here = folder / "index", folder / f"{count} files"
     videos = link_files(few, here / "videos", count)
@@ -201,7 +202,7 @@ def contest(
 
 
 def time_row(row: Row, task: Mapping[str, Any], timing: Mapping[str, float], ask: Ask) -> Row:
-    """Return the row with its repeat, after a check of the first frames of its proxies."""
+    """Return the row with a repeat; compares the first frames of proxies before."""
 
     def take(row: Row) -> Row:
         if "proxies" in task:
@@ -216,19 +217,19 @@ def time_row(row: Row, task: Mapping[str, Any], timing: Mapping[str, float], ask
 def proof(
     *, paths: list[str], proxies: str, store: str, size: Any, workers: int, **options: Any
 ) -> Any:
-    """Return the number of `wrong` frames in the first batches, compared with a plain decode."""
+    """Return the number of `wrong` frames in the first batches, by a plain linear decode."""
     sources = Proxies(proxies).all(paths)
-    shown: dict[int, list[np.ndarray]] = {}
+    expected: dict[int, list[np.ndarray]] = {}
     wrong = 0
     options |= {"size": tuple(size), "index_store": IndexStore(Path(store))}
     with FrameLoader(sources, num_threads=workers, **options) as loader:
         for batch, _ in zip(loader, range(PROVED), strict=False):
             frames = batch.frames.movedim(1, -1).numpy()
-            places = zip(batch.video.tolist(), batch.index.tolist(), frames, strict=True)
-            for video, index, frame in places:
-                if video not in shown:
-                    shown[video] = _plain(sources[video].proxy, (frame.shape[0], frame.shape[1]))
-                wrong += not np.array_equal(frame, shown[video][index])
+            delivered = zip(batch.video.tolist(), batch.index.tolist(), frames, strict=True)
+            for video, index, frame in delivered:
+                if video not in expected:
+                    expected[video] = _plain(sources[video].proxy, (frame.shape[0], frame.shape[1]))
+                wrong += not np.array_equal(frame, expected[video][index])
     return {"wrong": wrong}
 
 
@@ -241,7 +242,7 @@ def _plain(path: Path, size: tuple[int, int]) -> list[np.ndarray]:
 def answer(
     *, paths: list[str], batch_size: int, workers: int, warm_up_seconds: float, seconds: float
 ) -> dict[str, Any]:
-    """Time WebDataset as in its documentation: random shards, a shuffle buffer, Pillow."""
+    """Time WebDataset as its documentation shows: random shards, a shuffle buffer, Pillow."""
     webdataset = import_module("webdataset")  # has no types
     dataset = (
         webdataset.WebDataset(paths, resampled=True, shardshuffle=False)
@@ -255,9 +256,9 @@ def answer(
 
 
 def proxied(result: ProxyResult) -> str:
-    """Return a line per number of files and variant, then one per set of copies."""
+    """Return a line per number of files and variant, then one per set of proxies or shards."""
 
-    def beside_originals(row: Row) -> str:
+    def over_originals(row: Row) -> str:
         shares = ratios(row, result.row(ORIGINALS, row.kind), "frames_per_second")
         return f"{shares[0]:.1f}" if shares else ""
 
@@ -267,7 +268,7 @@ def proxied(result: ProxyResult) -> str:
             "files": lambda row: row.kind,
             "variant": lambda row: row.name,
             "frames/s": lambda row: f"{row.speed:,.0f}",
-            "÷ originals": beside_originals,
+            "÷ originals": over_originals,
             "decoded per frame": lambda row: figure(row.amplification, ".1f"),
             "CPU ms per frame": lambda row: figure(row.repeats[0].cpu_ms_per_frame, ".2f"),
         },
@@ -277,16 +278,16 @@ def proxied(result: ProxyResult) -> str:
     copies = rendered(
         result.made,
         {
-            "copies": lambda made: made.name,
-            "bytes ÷ originals'": lambda made: f"{made.bytes / made.original_bytes:.2f}",
-            "PSNR, mean (worst)": lambda made: (
-                "" if made.psnr is None else f"{made.psnr:.1f} ({made.psnr_worst:.1f}) dB"
+            "copies": lambda copies: copies.name,
+            "bytes ÷ originals": lambda copies: f"{copies.bytes / copies.original_bytes:.2f}",
+            "PSNR, mean (min)": lambda copies: (
+                "" if copies.psnr is None else f"{copies.psnr:.1f} ({copies.psnr_worst:.1f}) dB"
             ),
-            "SSIM": lambda made: figure(made.ssim, ".3f"),
-            "made, frames/s": lambda made: f"{made.frames / made.make_seconds:,.0f}",
+            "SSIM": lambda copies: figure(copies.ssim, ".3f"),
+            "encoding, frames/s": lambda copies: f"{copies.frames / copies.make_seconds:,.0f}",
         },
-        f"{result.videos} different videos, 1280x720, under as many names as there are files; "
-        f"proxies and JPEGs are {size}. {others(result.rows)} {machine(result)}",
+        f"{result.videos} distinct videos, 1280x720, hard-linked to the number of files; proxies "
+        f"and JPEGs are {size}. {others(result.rows)} {machine(result)}",
     )
     return f"{speeds}\n\n{copies}"
 

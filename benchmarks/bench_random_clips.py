@@ -1,7 +1,7 @@
-"""How many frames per second does each variant deliver as random clips, 16 frames 2 apart?
+"""How many frames per second does each variant deliver as random clips of 16 frames, stride 2?
 
 python -m benchmarks.bench_random_clips --repeats 1 --kinds cam    # a first look
-python -m benchmarks.bench_random_clips                            # the figures of the docs
+python -m benchmarks.bench_random_clips                            # the full run
 """
 
 from benchmarks.bench_random_frames import CLIPS, random_access

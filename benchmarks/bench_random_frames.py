@@ -1,7 +1,7 @@
 """How many uniformly random frames per second does each variant deliver, in batches of 128?
 
 python -m benchmarks.bench_random_frames --repeats 1 --kinds cam    # a first look
-python -m benchmarks.bench_random_frames                            # the figures of the docs
+python -m benchmarks.bench_random_frames                            # the full run
 """
 
 from collections.abc import Mapping
@@ -13,18 +13,18 @@ from benchmarks.record import Row, TimedResult, ratios
 
 NAMES = {
     "baseline": "DataLoader, 2 workers, PyAV: open and seek for each frame",
-    "baseline_kept": "the same, files kept open",
-    "baseline_clips": "DataLoader, 2 workers, PyAV: files kept open, a seek for each clip",
-    "opencv": "OpenCV, captures kept, grouped by file",
-    "decord": "decord, readers kept, grouped by file",
-    "spdl": "SPDL, packets kept, grouped by file",
-    "torchcodec": "torchcodec, decoders kept, grouped by file",
-    "headrace_naive": "headrace, looking no further than now",
+    "baseline_kept": "the same, files stay open",
+    "baseline_clips": "DataLoader, 2 workers, PyAV: files stay open, a seek for each clip",
+    "opencv": "OpenCV, open captures, grouped by file",
+    "decord": "decord, open readers, grouped by file",
+    "spdl": "SPDL, packets in memory, grouped by file",
+    "torchcodec": "torchcodec, open decoders, grouped by file",
+    "headrace_naive": "headrace, no lookahead",
     "headrace_256MiB": "**headrace**, 256 MiB",
-    "headrace_256MiB_rgb": "headrace, 256 MiB, frames wait as pixels",
-    "headrace_256MiB_yuv420": "**headrace**, 256 MiB, frames wait as YUV 4:2:0",
+    "headrace_256MiB_rgb": "headrace, 256 MiB, frames held as RGB",
+    "headrace_256MiB_yuv420": "**headrace**, 256 MiB, frames held as YUV 4:2:0",
     "headrace_1GiB": "**headrace**, 1 GiB",
-    "headrace_1GiB_rgb": "headrace, 1 GiB, frames wait as pixels",
+    "headrace_1GiB_rgb": "headrace, 1 GiB, frames held as RGB",
     "headrace_bursts_256MiB": "**headrace**, `Bursts` of 8 (other samples), 256 MiB",
 }
 _SMALL = {"library": "headrace", "memory_budget": "256MiB"}
@@ -38,7 +38,7 @@ OTHERS: Entrants = {
     "headrace_1GiB": {"library": "headrace", "memory_budget": "1GiB"},
     "headrace_1GiB_rgb": {"library": "headrace", "memory_budget": "1GiB", "hold": "rgb"},
 }
-"""Entrants besides headrace, for frames and for clips."""
+"""Entrants for both frames and clips."""
 ENTRANTS: Entrants = {
     "baseline": {"library": "dataloader"},
     "baseline_kept": KEPT,
@@ -56,14 +56,14 @@ CHARTED: Mapping[str, str] = {
     SMALL: "headrace, 256 MiB",
     BEST: "headrace, 1 GiB",
 }
-"""Entrants in the chart; the table has all."""
+"""Entrants in the chart; the table has all entrants."""
 
 
 def random_access(result: TimedResult) -> str:
-    """Return a line per variant, in timing order, with the speed-up over the first."""
-    said = result.provenance.configuration
-    frames, _, stride = str(said.get("clip") or "").partition(",")
-    what = f"clips of {frames} frames, {stride} apart" if frames else "frames"
+    """Return a line per variant, in timing order, with the speedup over the first."""
+    parameters = result.provenance.configuration
+    frames, _, stride = str(parameters.get("clip") or "").partition(",")
+    samples = f"random clips of {frames} frames with stride {stride}" if frames else "random frames"
     return comparison(
         result,
         by_name(result),
@@ -73,51 +73,50 @@ def random_access(result: TimedResult) -> str:
         digits=1,
         # A DataLoader's memory is spread over its workers.
         peaks=lambda row: row.values("memory_bytes") * (not row.name.startswith("baseline")),
-        rounds=f"Batches of {said['batch_size']} {what}, drawn uniformly: the same ones for all. "
-        f"Median of {said['repeats']} interleaved rounds (min–max) of at least "
-        f"{said['seconds']:g} s each, every variant in its own process on the same "
-        f"{said['workers']} cores, in a steady state: after one batch, and for headrace after as "
-        "many frames as it looks ahead. *Speedup* over the first row is the median of the ratios "
-        "within a round. Memory is the peak above what the process had before, without worker "
-        "processes.",
+        rounds=f"Batches of {parameters['batch_size']} uniformly {samples}, the same for all "
+        f"variants. Median (min–max) of {parameters['repeats']} interleaved rounds of at least "
+        f"{parameters['seconds']:g} s. Each variant runs in its own process on the same "
+        f"{parameters['workers']} cores. Timing starts after one batch; for headrace, after as "
+        "many frames as its lookahead. *Speedup*: ratio to the first row, median over the rounds. "
+        "*Memory*: peak RSS minus RSS at the start, without worker processes.",
         reference="a linear decode",
-        exact=f"; {_exact(result)}",
-        unmeasured="the first frames, until the look-ahead is filled; files that are not in the "
-        "page cache; a model that computes beside the decoders",
+        exact=_exact(result),
+        unmeasured="the first frames, before the lookahead is full; files outside the page cache; "
+        "decoding while a model computes",
     )
 
 
 def headline(result: TimedResult, many: TimedResult | None, chart: str) -> str:
-    """Return the speed-up, the chart, the machine, and the case with the smaller gain.
+    """Return the speedup, the chart, the conditions, and the case with the smaller gain.
 
     Raises:
-        ValueError: a variant that it names was not timed.
+        ValueError: a required variant was not timed.
     """
     kinds = list(result.media["kinds"])
-    about, said = result.media["kinds"][kinds[0]], result.provenance.configuration
+    about, parameters = result.media["kinds"][kinds[0]], result.provenance.configuration
     height, width = result.media["recipe"]["size"]
-    measured = (
-        f"Batches of {said['batch_size']} uniformly random frames of {about['videos']} videos, "
-        f"H.264, {width}×{height} to {size(result)}, on {said['workers']} cores, once the "
-        "look-ahead is filled:"
+    conditions = (
+        f"Batches of {parameters['batch_size']} uniformly random frames of {about['videos']} "
+        f"videos, H.264, {width}×{height} to {size(result)}, on {parameters['workers']} cores, "
+        "once the lookahead is full:"
     )
     return "\n\n".join(
         [
-            f"**Random frames, each the exact one, at {_times(result, BEST, kinds[0])} times the "
-            "speed of a DataLoader that seeks for each of them.**",
+            f"**Exact random frames, at {_times(result, BEST, kinds[0])} times the speed of a "
+            "DataLoader that seeks for each frame.**",
             chart,
-            measured,
+            conditions,
             "\n".join([*(_summary(result, kind) for kind in kinds), *_won_less(many)]),
         ]
     )
 
 
 def _exact(result: TimedResult) -> str:
-    """Return the variants with exactly the pixels of the linear decode."""
-    differs = {r.name for r in result.rows if r.equality and r.equality.max_mean_difference}
+    """Return the end of the sentence on equal frames: headrace's variants without a difference."""
+    differing = {r.name for r in result.rows if r.equality and r.equality.max_mean_difference}
     ours = dict.fromkeys(r.name for r in result.rows if r.name.startswith("headrace"))
-    exact = [NAMES.get(name, name).replace("**", "") for name in ours if name not in differs]
-    return f"by none: {'; '.join(exact)}" if exact else "all differ"
+    exact = [NAMES.get(name, name).replace("**", "") for name in ours if name not in differing]
+    return f", and 0 for: {'; '.join(exact)}" if exact else ""
 
 
 def _summary(result: TimedResult, kind: str) -> str:
@@ -131,12 +130,12 @@ def _summary(result: TimedResult, kind: str) -> str:
 
 
 def _won_less(many: TimedResult | None) -> list[str]:
-    """Return a line on the slowest set whose look-ahead was not filled in time."""
+    """Return a line on the slowest set whose lookahead was not full when timing began."""
     rows = [row for row in many.rows if row.repeats] if many else []
     unfilled = [row for row in rows if row.name == "headrace" and not row.repeats[0].is_filled]
     if many is None or not unfilled:
         return []
-    said, slowest = many.provenance.configuration, min(unfilled, key=lambda row: row.speed)
+    parameters, slowest = many.provenance.configuration, min(unfilled, key=lambda row: row.speed)
     with_disk = [
         f"{row.speed:,.0f} in the {row.name.rpartition(', ')[2]}"
         for row in rows
@@ -145,14 +144,14 @@ def _won_less(many: TimedResult | None) -> list[str]:
     spilled = f"; with `spill`, {' and '.join(with_disk)}" if with_disk else ""
     return [
         f"- {slowest.kind} within {budget(many)}: {slowest.speed:,.0f} frames/s "
-        f"after {said['warm_up_seconds']:g} s, the look-ahead still being filled{spilled}."
+        f"after {parameters['warm_up_seconds']:g} s, before the lookahead is full{spilled}."
     ]
 
 
 def _row(result: TimedResult, name: str, kind: str) -> Row:
     row = result.row(name, kind)
     if row is None or not row.repeats:
-        raise ValueError(f"the README tells of {name} on {kind}, which was not timed")
+        raise ValueError(f"the README needs {name} on {kind}, which was not timed")
     return row
 
 
@@ -160,7 +159,7 @@ def _times(result: TimedResult, name: str, kind: str) -> str:
     row, first = (_row(result, variant, kind) for variant in (name, FIRST))
     shares = ratios(row, first, "frames_per_second")
     if not shares:
-        raise ValueError(f"{name} and {FIRST} were not timed equally often on {kind}")
+        raise ValueError(f"{name} and {FIRST} have different numbers of repeats on {kind}")
     return f"{median(shares):.0f}" if median(shares) >= 10 else f"{median(shares):.1f}"
 
 

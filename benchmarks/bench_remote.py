@@ -1,11 +1,11 @@
-"""Can videos be read where they lie, in a store of objects, or are they better copied first?
+"""Is it faster to read videos directly from an object store, or to copy them first?
 
 python -m benchmarks.bench_remote --repeats 1     # a first look
-python -m benchmarks.bench_remote                 # a record that is kept, about two minutes
+python -m benchmarks.bench_remote                 # the full run, about 2 minutes
 
-Each variant opens the same video for PyAV: by its path, as a Python file, by fsspec from memory and
-from an HTTP server on the loopback that waits before it answers, and copied from there first.
-fsspec needs aiohttp for HTTP: without it those ways are kept as failed.
+PyAV opens the same video by its path, as a Python file object, by fsspec from memory, from an HTTP
+server on the loopback that delays its responses, and as a copy from this server. fsspec needs
+aiohttp for HTTP; without it, these variants are recorded as failed.
 """
 
 import asyncio
@@ -36,16 +36,16 @@ from headrace.runtime.asgi_server import Server, listen
 PATTERNS = {"scan": "scan", "every": "every frame", "random": "16 random frames"}
 LATENCIES_MS = (0, 20)
 _TIMES = 8
-"""Repetitions of a clip of 10 s in the video."""
-_PLACES = 16
+"""Number of times that the video repeats a clip of 10 s."""
+_RANDOM_FRAMES = 16
 _GOLDEN = 0.6180339887498949
 
 
 class RemoteRepeat(Repeat):
-    """One repetition; `seeks` are calls of FFmpeg on a Python file."""
+    """One repetition; `seeks` are FFmpeg's calls on a Python file object."""
 
     reads: int
-    """`read` calls of FFmpeg on a Python file; 0 if FFmpeg reads itself."""
+    """FFmpeg's `read` calls on a Python file object; 0 if FFmpeg reads the file itself."""
     read_bytes: int
     requests: int
     """Requests answered by the store."""
@@ -54,9 +54,9 @@ class RemoteRepeat(Repeat):
 
     @model_validator(mode="before")
     @classmethod
-    def _flat(cls, found: dict[str, Any]) -> dict[str, Any]:
-        """Read older records, too, which have the times in a record of their own."""
-        return {**found.pop("repeat", {}), **found} if "repeat" in found else found
+    def _flat(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        """Accept older records, which have the times in a nested record."""
+        return {**fields.pop("repeat", {}), **fields} if "repeat" in fields else fields
 
 
 class RemoteRow(Timed):
@@ -65,7 +65,7 @@ class RemoteRow(Timed):
     way: str
     pattern: str
     latency_ms: int | None = None
-    """Latency; None: no store."""
+    """Latency of the store; None: no store."""
     repeats: tuple[RemoteRepeat, ...] = Field(
         default=(), validation_alias=AliasChoices("repeats", "turns")
     )
@@ -81,11 +81,11 @@ class RemoteResult(Rows[RemoteRow]):
 
 
 def measure(*, media: Path = DEFAULT_ROOT, repeats: int = 3) -> Iterator[RemoteResult]:
-    """Time one pattern after the other.
+    """Time all variants of each access pattern.
 
     Args:
-        media: their folder
-        repeats: of each, in turn
+        media: folder of the videos
+        repeats: repeats per variant
     """
     video = loop_media(paths(media, "web", 1)[0], _TIMES).resolve()
     rows = [row for pattern in PATTERNS for row in contest(video, pattern, repeats)]
@@ -105,7 +105,7 @@ def contest(
     ask: Ask = ask_worker,
 ) -> list[RemoteRow]:
     """Return all variants, interleaved; a variant whose frames differ from the path's fails."""
-    local = [(way, None) for way in WAYS if way not in REMOTE]
+    local = [(way, None) for way in VARIANTS if way not in REMOTE]
     rows = [
         RemoteRow(way=way, pattern=pattern, latency_ms=latency)
         for way, latency in (*local, *((way, ms) for ms in latencies_ms for way in REMOTE))
@@ -114,11 +114,11 @@ def contest(
 
     def take(row: RemoteRow) -> RemoteRow:
         with object_store(video.parent, (row.latency_ms or 0) / 1e3) as (address, served):
-            asked = {"case": "bench_remote", "way": row.way, "pattern": pattern}
-            answer = ask({**asked, "path": str(video), "url": f"{address}/{video.name}"})
+            request = {"case": "bench_remote", "way": row.way, "pattern": pattern}
+            answer = ask({**request, "path": str(video), "url": f"{address}/{video.name}"})
         expected.append(answer.pop("checksum"))
         if expected[-1] != expected[0]:
-            raise WorkerError("other frames than by the path")
+            raise WorkerError("its frames differ from the local file's")
         return row.timed(RemoteRepeat(**answer, **served))
 
     *_, rows = rounds(rows, take, repeats)
@@ -126,9 +126,9 @@ def contest(
 
 
 def answer(*, way: str, path: str, url: str, pattern: str) -> dict[str, Any]:
-    """Read a video: `scan` its packets, decode `every` frame, or some `random` frames.
+    """Time reading a video: `scan` its packets, decode `every` frame, or some `random` frames.
 
-    `checksum` is of the frames' luma, to compare variants.
+    `checksum` covers the luma of the frames, to compare variants.
     """
     calls, meter = Counter(reads=0, read_bytes=0, seeks=0), Meter()
     frames = checksum = 0
@@ -137,15 +137,15 @@ def answer(*, way: str, path: str, url: str, pattern: str) -> dict[str, Any]:
         for chunk in _READ[pattern](container):
             frames += 1
             checksum = crc32(chunk, checksum)
-        spent = meter.read()
-    return {**spent, **calls, "frames": frames, "checksum": checksum}
+        times = meter.read()
+    return {**times, **calls, "frames": frames, "checksum": checksum}
 
 
 def _random(container: InputContainer) -> Iterator[bytes]:
     stream = container.streams.video[0]
     assert stream.duration is not None
-    for place in range(_PLACES):
-        wanted = int((place * _GOLDEN % 1) * stream.duration * 0.99)
+    for number in range(_RANDOM_FRAMES):
+        wanted = int((number * _GOLDEN % 1) * stream.duration * 0.99)
         container.seek(wanted, stream=stream)
         for frame in container.decode(stream):
             if frame.pts is not None and frame.pts + (frame.duration or 1) > wanted:
@@ -154,7 +154,7 @@ def _random(container: InputContainer) -> Iterator[bytes]:
 
 
 def _brightness(frame: VideoFrame) -> bytes:
-    """Return every 16th line: enough to distinguish frames, and cheap beside decoding."""
+    """Return every 16th line of luma: enough to distinguish frames, and cheap."""
     plane = frame.planes[0]
     lines = np.frombuffer(bytes(plane), np.uint8).reshape(-1, plane.line_size)
     return bytes(lines[::16, : plane.width].tobytes())
@@ -167,36 +167,36 @@ _READ: Mapping[str, Callable[[InputContainer], Iterable[bytes]]] = {
 }
 
 
-WAYS = {
-    "path": "a path",
-    "python_file": "a file that Python opened",
-    "fsspec_local": "fsspec, local",
+VARIANTS = {
+    "path": "local path",
+    "python_file": "Python file object",
+    "fsspec_local": "fsspec, local file",
     "fsspec_memory": "fsspec, in memory",
-    "ffmpeg_http": "FFmpeg by itself",
-    "fsspec_http": "fsspec, 5 MB ahead",
-    "fsspec_blocks": "fsspec, blocks of 1 MiB kept",
+    "ffmpeg_http": "FFmpeg's HTTP",
+    "fsspec_http": "fsspec's HTTP, 5 MB read-ahead",
+    "fsspec_blocks": "fsspec's HTTP, cached blocks of 1 MiB",
     "download_first": "copied first",
 }
-REMOTE = tuple(WAYS)[4:]
-"""Variants that request from the store."""
+REMOTE = tuple(VARIANTS)[4:]
+"""Variants that read from the store."""
 
 
 def remote(result: RemoteResult) -> str:
-    """Return a line per variant and latency: seconds, and network traffic."""
+    """Return a line per variant and latency: seconds, requests and transferred bytes."""
     header = ["", *(f"{words}, s" for words in PATTERNS.values())]
-    header += [f"requests, MB: {words}" for words in PATTERNS.values()]
+    header += [f"requests, MB ({words})" for words in PATTERNS.values()]
     by_key: dict[tuple[str, int | None], dict[str, RemoteRow]] = {}
     for row in result.rows:
         by_key.setdefault((row.way, row.latency_ms), {})[row.pattern] = row
     lines = []
     for (way, latency), rows in by_key.items():
-        late = "" if latency is None else f"; {latency} ms"
+        delay = "" if latency is None else f"; {latency} ms"
         cells = [rows.get(pattern) for pattern in PATTERNS]
         seconds = [
             known(row, lambda row: f"{median(row.values('wall_seconds')):.2f}") for row in cells
         ]
-        lines.append([f"{WAYS[way]}{late}", *seconds, *map(_asked, cells)])
-    asked = ", ".join(
+        lines.append([f"{VARIANTS[way]}{delay}", *seconds, *map(_traffic, cells)])
+    calls = ", ".join(
         f"{row.repeats[0].reads} reads and {row.repeats[0].seeks} seeks ({PATTERNS[pattern]})"
         for pattern, row in by_key.get(("python_file", None), {}).items()
         if row.repeats
@@ -204,16 +204,16 @@ def remote(result: RemoteResult) -> str:
     others = [share for row in result.rows for share in row.values("others_share")]
     notes = (
         f"One video of {result.frames:,} frames, {result.file_bytes / 1e6:.0f} MB, H.264, "
-        f"1280×720; median of {result.provenance.configuration['repeats']} turns, each in a "
-        "process of its own, from opening on. A server on the loopback waits so long before each "
-        "answer; its bandwidth is not limited. The frames of all variants are the same. Of a "
-        f"Python file FFmpeg asks {asked}. Other work took {max(others, default=0):.0%} of the CPU "
-        f"time in the worst turn. {machine(result)}"
+        f"1280×720; median of {result.provenance.configuration['repeats']} interleaved rounds. "
+        "Each run is a process, timed from opening the video. A server on the loopback delays each "
+        "response by the given latency; its bandwidth is not limited. All variants read equal "
+        f"frames. Calls of FFmpeg on the Python file object: {calls}. Other programs used up to "
+        f"{max(others, default=0):.0%} of the CPU time. {machine(result)}"
     )
     return table(header, lines, notes)
 
 
-def _asked(row: RemoteRow | None) -> str:
+def _traffic(row: RemoteRow | None) -> str:
     if row is None or row.latency_ms is None or not row.repeats:
         return ""
     return f"{median(row.values('requests')):.0f}, {median(row.values('sent_bytes')) / 1e6:.1f}"
@@ -221,24 +221,24 @@ def _asked(row: RemoteRow | None) -> str:
 
 @contextmanager
 def object_store(folder: Path, latency_seconds: float) -> Iterator[tuple[str, Counter[str]]]:
-    """Serve a folder on the loopback during the block; yield its address and its counters.
+    """Serve a folder on the loopback during the block; yield its address and counters.
 
-    These are `requests`, and `sent_bytes` with the bytes that a reader discarded.
+    The counters are `requests`, and `sent_bytes` including bytes that the reader discarded.
 
     Args:
-        folder: Its files are the objects.
-        latency_seconds: Delay of each answer, like a store in the same region.
+        folder: Folder whose files are the objects.
+        latency_seconds: Delay of each response, like that of a store in the same region.
     """
     served, files = Counter(requests=0, sent_bytes=0), StaticFiles(directory=folder)
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         await receive()  # the request; the next message is the disconnect
-        gone = asyncio.create_task(receive())
+        disconnect = asyncio.create_task(receive())
 
         async def counted(message: MutableMapping[str, Any]) -> None:
-            if gone.done():
-                raise ConnectionResetError("it wanted no more of it")
-            if "headers" in message:  # otherwise FFmpeg would reuse the connection
+            if disconnect.done():
+                raise ConnectionResetError("the client closed the connection")
+            if "headers" in message:  # without this header, FFmpeg reuses the connection
                 message["headers"] = [*message["headers"], (b"connection", b"close")]
             await send(message)
             served["sent_bytes"] += len(message.get("body", b""))
@@ -247,7 +247,7 @@ def object_store(folder: Path, latency_seconds: float) -> Iterator[tuple[str, Co
         await asyncio.sleep(latency_seconds)
         with suppress(ConnectionResetError):
             await files(scope, receive, counted)
-        gone.cancel()
+        disconnect.cancel()
 
     listener = listen("127.0.0.1", 0)
     with Server(answer, listener):
@@ -255,7 +255,7 @@ def object_store(folder: Path, latency_seconds: float) -> Iterator[tuple[str, Co
 
 
 class CountedFile:
-    """Python file that counts calls: `reads` and their `read_bytes`, `seeks`."""
+    """Python file object that counts its calls: `reads`, their `read_bytes`, and `seeks`."""
 
     def __init__(self, file: IO[bytes], calls: Counter[str]) -> None:
         """Wrap `file`."""
@@ -263,9 +263,9 @@ class CountedFile:
 
     def read(self, num_bytes: int = -1) -> bytes:
         """Return up to `num_bytes` bytes."""
-        found = self._file.read(num_bytes)
-        self._calls.update(reads=1, read_bytes=len(found))
-        return found
+        data = self._file.read(num_bytes)
+        self._calls.update(reads=1, read_bytes=len(data))
+        return data
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Seek."""
@@ -274,7 +274,7 @@ class CountedFile:
 
 
 Opened = Callable[[Path, str], AbstractContextManager[IO[bytes]]]
-"""(path, store address) of a video → file for FFmpeg."""
+"""(path, URL in the store) of a video → Python file object."""
 
 
 def _http() -> Any:
@@ -292,16 +292,16 @@ FILES: Mapping[str, Opened] = {
     "python_file": lambda path, _: path.open("rb"),
     "fsspec_local": lambda path, _: fsspec.open(f"file://{path}", "rb"),
     "fsspec_memory": _in_memory,
-    # Default: reads 5 MB ahead, and drops earlier bytes.
+    # The default reads 5 MB ahead and drops earlier bytes.
     "fsspec_http": lambda _, url: _http().open(url),
     "fsspec_blocks": lambda _, url: _http().open(url, block_size=1 << 20, cache_type="blockcache"),
 }
-"""Variants with a Python file."""
+"""Variants that read through a Python file object."""
 
 
 @contextmanager
 def opened(way: str, path: Path, url: str, calls: Counter[str]) -> Iterator[InputContainer]:
-    """Open a video by one of the `WAYS` during the block; count the calls."""
+    """Open a video as one of the `VARIANTS` during the block; count the calls."""
     with ExitStack() as stack:
         source: Any = url if way == "ffmpeg_http" else str(path)
         if way in FILES:

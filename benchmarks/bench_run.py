@@ -1,12 +1,12 @@
-"""Does a run keep up with reading its frames, where the model does nothing?
+"""Is a run with an idle model as fast as reading its frames?
 
 python -m benchmarks.bench_run --count 2 --repeats 3    # a first look
-python -m benchmarks.bench_run                          # a record that is kept
+python -m benchmarks.bench_run                          # the full run
 
-`read_frames` gives every frame as large as it is; `run` takes the same frames through the stages of
-`headrace run`, with a model and a preprocessing that do nothing; `run_prepared` preprocesses them
-for a model of 224x224, which takes the cores that decode. All see the same frames, bit for bit:
-clips of 10 s, each read anew, and one of 80 s.
+`read_frames` reads every frame at full size. `run` passes the same frames through the stages of
+`headrace run`, with an idle model and without preprocessing. `run_prepared` also preprocesses for a
+model of 224x224, on the cores that decode. All variants read the same frames, compared bit for bit:
+clips of 10 s, one after another, and one clip of 80 s.
 """
 
 import sys
@@ -40,18 +40,18 @@ ENTRANTS: kit.Entrants = {
 }
 
 TIMES = 8
-"""Repetitions of a clip in the longer video."""
+"""Number of times that the longer video repeats a clip."""
 
 
 def measure(
     *, media: Path = DEFAULT_ROOT, count: int = 4, repeats: int = 5, workers: int = kit.CORES
 ) -> Iterator[TimedResult]:
-    """Prove and time all variants on one kind of media after the other.
+    """Compare frames and time all variants, for each kind of media.
 
     Args:
-        media: their folder
-        count: videos of each kind
-        repeats: of each, in turn
+        media: folder of the videos
+        count: videos per kind
+        repeats: repeats per variant
         workers: threads and cores
     """
     result = TimedResult(**kit.begin(workers=workers, repeats=repeats))
@@ -61,14 +61,14 @@ def measure(
         task = kit.task_of("bench_run", files, workers)
         rows = kit.prove(ENTRANTS, task, kind, reference=ENTRANTS["read_frames"])
         if not all(row.is_sound for row in rows):
-            sys.exit(f"not the same frames: {rows}")
+            sys.exit(f"the variants read different frames: {rows}")
         for after_round in kit.rounds(rows, kit.timed_by(ENTRANTS, task), repeats):
             result = result.updated(after_round, list(ENTRANTS))
             yield result
 
 
 def text(result: TimedResult) -> str:
-    """Return a line for each variant: its speed, and its share of the speed of reading."""
+    """Return a line per variant: its rate, and the ratio to the rate of reading."""
     lines = []
     for row in result.rows:
         reading = result.row("read_frames", row.kind)
@@ -77,8 +77,8 @@ def text(result: TimedResult) -> str:
     return "\n".join(lines)
 
 
-class Kept:
-    """Sink that counts frames, or keeps their checksums."""
+class CountingSink:
+    """Sink that counts frames, and keeps their checksums if requested."""
 
     outputs = ()
 
@@ -109,23 +109,23 @@ def answer(
     preprocesses: bool = False,
     **_: Any,
 ) -> dict[str, Any]:
-    """Time `way`, `read_frames` or `run`, or keep the frames' checksums in `pictures`."""
-    kept = Kept(keeps_sums=pictures is not None)
+    """Time `read_frames` or `run`; with `pictures`, write checksums of the frames instead."""
+    sink = CountingSink(keeps_sums=pictures is not None)
     if not pictures:
-        _go(way, preprocesses, Path(paths[0]), Kept(keeps_sums=False))
+        _read(way, preprocesses, Path(paths[0]), CountingSink(keeps_sums=False))
     meter = Meter()
     for path in paths:
-        _go(way, preprocesses, Path(path), kept)
+        _read(way, preprocesses, Path(path), sink)
     if pictures:
-        np.savez(pictures, sums=np.array(kept.sums, np.uint32))
+        np.savez(pictures, sums=np.array(sink.sums, np.uint32))
         return {"versions": versions(("headrace", "av", "torch"))}
-    return {**meter.read(), "frames": kept.frames, "peak_rss_bytes": peak_rss_bytes()}
+    return {**meter.read(), "frames": sink.frames, "peak_rss_bytes": peak_rss_bytes()}
 
 
-def _go(way: str, preprocesses: bool, path: Path, kept: Kept) -> None:
+def _read(way: str, preprocesses: bool, path: Path, sink: CountingSink) -> None:
     if way == "read_frames":
         for batch in read_frames([path]):
-            kept.take(batch)
+            sink.take(batch)
         return
     with TemporaryDirectory() as folder:
         runner = Runner(
@@ -137,7 +137,7 @@ def _go(way: str, preprocesses: bool, path: Path, kept: Kept) -> None:
             inputs=RunInputs(indexes=(open_index(path),)),
             model=_idle(),
             preprocess=None if preprocesses else lambda frames: torch.zeros(len(frames), 3, 1, 1),
-            sinks=(kept,),
+            sinks=(sink,),
         )
         session = runner.run()
         assert session.outcome == "complete", session.error

@@ -1,11 +1,11 @@
-"""What do 10 to 10,000 files cost: until they are open, for the first batch, and then?
+"""How do time to open, time to the first batch, and frames per second change up to 10,000 files?
 
 python -m benchmarks.bench_scaling --sizes 10 100 --seconds 5    # a first look
-python -m benchmarks.bench_scaling                               # the figures of the docs
+python -m benchmarks.bench_scaling                               # the full run, 35 minutes
 
-The files are copies of the same few videos; each is a file of its own to headrace, and has a
-content of its own. Sets of up to 1,000 are also read with a folder for decoded frames (`spill`),
-a whole epoch and the next one. About 35 minutes; 10,000 files and their frames take 30 GB.
+The files are copies of a few videos; a number is appended to each, so no two files are equal. Sets
+of up to 1,000 files are also read with a folder for decoded frames (`spill`), for a whole epoch and
+in the next one. 10,000 files and their frames take 30 GB of disk.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ EPOCHS: Mapping[str, Mapping[str, Any]] = {
     "headrace, spill, first epoch": {"warm_up_seconds": 0.0, "seconds": 0.0, "whole": "epoch"},
     "headrace, spill, second epoch": {"seed": 1},
 }
-"""Name of a row with a disk → what differs in its request."""
+"""Row with `spill` → parameters that differ in its request."""
 
 
 def measure(
@@ -39,46 +39,46 @@ def measure(
     memory: str = "1GiB",
     workers: int = CORES,
 ) -> Iterator[TimedResult]:
-    """Measure one size after the other.
+    """Measure each set of files.
 
     Args:
-        media: their folder
+        media: folder of the videos
         count: videos of kind web to copy
-        sizes: files in a set
-        spill_at_most: files in a set that is also read with a disk
-        seconds: that a size is timed for
-        warm_up: seconds before, at most
+        sizes: files per set
+        spill_at_most: max files in a set that is also read with `spill`
+        seconds: min timed seconds per set
+        warm_up: max seconds of warm-up
         batch_size: frames in a batch
-        memory: that frames may take
+        memory: memory budget for frames
         workers: threads and cores
     """
-    asked = {"size": SIZE, "batch_size": batch_size, "workers": workers, "memory_budget": memory}
-    asked |= {"warm_up_seconds": warm_up, "seconds": seconds}
-    result = TimedResult(**begin(**asked, videos=count))
+    request = {"size": SIZE, "batch_size": batch_size, "workers": workers, "memory_budget": memory}
+    request |= {"warm_up_seconds": warm_up, "seconds": seconds}
+    result = TimedResult(**begin(**request, videos=count))
     with TemporaryDirectory() as folder:
         copies = copy_files(paths(media, "web", count), Path(folder) / "videos", max(sizes))
         for number in sizes:
-            for row in measure_size(copies[:number], asked, spills=number <= spill_at_most):
+            for row in measure_size(copies[:number], request, spills=number <= spill_at_most):
                 result = result.plus(row)
                 yield result
 
 
 def measure_size(
-    files: Sequence[Path], asked: Mapping[str, Any], *, spills: bool, ask: Ask = ask_worker
+    files: Sequence[Path], request: Mapping[str, Any], *, spills: bool, ask: Ask = ask_worker
 ) -> Iterator[Row]:
-    """Yield the set without a disk, opened as new and as known files; with one, if `spills`.
+    """Yield the row of a set, opened with new and with known files; then the rows with `spill`.
 
-    Each is read in a process of its own.
+    Each row is measured in its own process.
     """
     with TemporaryDirectory() as folder:
-        task = task_of("loading:load", files, counts_files=True, store=f"{folder}/known", **asked)
+        task = task_of("loading:load", files, counts_files=True, store=f"{folder}/known", **request)
         spill = Path(folder) / "spill"
 
         def take(row: Row) -> Row:
             if row.name in EPOCHS:
-                found = ask({**task, "spill": str(spill), **EPOCHS[row.name]})
+                answer = ask({**task, "spill": str(spill), **EPOCHS[row.name]})
                 stored = sum(file.stat().st_size for file in spill.rglob("*") if file.is_file())
-                return row.timed(Repeat(written_bytes=stored, **found))
+                return row.timed(Repeat(written_bytes=stored, **answer))
             scan_seconds = ask({**task, "seconds": None})["open_seconds"]
             return row.timed(Repeat(scan_seconds=scan_seconds, **ask(task)))
 
@@ -87,29 +87,28 @@ def measure_size(
 
 
 def scaling(result: TimedResult) -> str:
-    """Return a line per number of files."""
-    said = result.provenance.configuration
+    """Return a line per set and row."""
+    parameters = result.provenance.configuration
     notes = [
-        f"`FrameLoader`, batches of {said['batch_size']} uniformly random frames, "
-        f"{size(result)}, {budget(result)}, {said['workers']} workers; one run each, of "
-        f"at least {said['seconds']:g} s after at most {said['warm_up_seconds']:g} s of warm-up, "
-        "in a process of its own.",
-        "*New*: every file is scanned, once ever. *Known*: every index comes from disk. Memory is "
-        "the peak above what the process had before, indexes included; open files are the most "
-        "that were seen after any batch, beside those of the process. Amplification is frames "
-        "decoded for each one delivered.",
-        "*spill*: decoded frames are kept, packed, in a folder. The first epoch is timed whole, "
-        "from its second batch; the second one, by another process, after a warm-up.",
-        f"The files are copies of {said['videos']} videos, each with a content of its own; they "
-        "are read from the page cache as far as they fit.",
+        f"`FrameLoader` with batches of {parameters['batch_size']} uniformly random frames, "
+        f"{size(result)}, {budget(result)}, {parameters['workers']} workers. Each row is one run "
+        f"in its own process, of at least {parameters['seconds']:g} s after at most "
+        f"{parameters['warm_up_seconds']:g} s of warm-up.",
+        "*New*: every file is scanned, which happens once. *Known*: every index is read from disk. "
+        "*Memory*: peak RSS minus RSS at the start, indexes included. *Open files*: max after a "
+        "batch, minus those at the start. *Amplification*: frames decoded ÷ frames delivered.",
+        "*spill*: decoded frames are stored, packed, in a folder. The first epoch is timed from "
+        "its second batch to its end; the second epoch in another process, after a warm-up.",
+        f"The files are copies of {parameters['videos']} videos; no two files are equal. They are "
+        "read from the page cache as far as they fit.",
         f"{others(result.rows)} {machine(result)}",
     ]
     if any(_star(row) for row in result.rows if row.repeats):
         notes.insert(
             1,
-            "\\*: still filling its window, in which every GOP is met for the first time, so "
-            "nearly as slow as without looking ahead; steady later. `headrace plan` predicts how "
-            "fast.",
+            "\\*: measured before the lookahead was full. Until then, each GOP is decoded for the "
+            "first time, so the rate is close to the rate without lookahead. `headrace plan` "
+            "predicts the rate in steady state.",
         )
     columns = {
         "": lambda row: ", ".join([row.kind, *row.name.split(", ")[1:]]),

@@ -1,7 +1,7 @@
 """How many frames per second does each library deliver, every frame in order, at model size?
 
 python -m benchmarks.bench_sequential --count 8 --repeats 3    # a first look
-python -m benchmarks.bench_sequential                          # the figures of the docs
+python -m benchmarks.bench_sequential                          # the full run
 """
 
 from statistics import median
@@ -22,20 +22,20 @@ NAMES = {
 
 
 def sequential(result: TimedResult) -> str:
-    """Return a line per library, the fastest on the first kind of media first."""
-    said = result.provenance.configuration
+    """Return a line per library, sorted by its rate on the first kind of media."""
+    parameters = result.provenance.configuration
     return comparison(
         result,
         quickest_first(by_name(result)),
         NAMES,
         limit=REFERENCE,
-        heads=("library", "of the limit", "peak memory"),
+        heads=("library", "÷ limit", "peak memory"),
         digits=2,
         peaks=lambda row: [median(row.values("peak_rss_bytes") or [0])],
-        rounds=f"Median of {said['repeats']} interleaved rounds (min–max), each library in its own "
-        f"process on the same {said['workers']} cores; *of the limit* is the median of the ratios "
-        "within a round.",
-        reference="the limit's",
+        rounds=f"Median (min–max) of {parameters['repeats']} interleaved rounds. Each library runs "
+        f"in its own process on the same {parameters['workers']} cores. *÷ limit*: ratio to the "
+        "bare PyAV loop, median over the rounds.",
+        reference="the bare PyAV loop",
         unmeasured="other codecs, 10-bit video, decoding on a GPU, other numbers of cores",
     )
 

@@ -1,4 +1,4 @@
-"""How long until headrace is there: the import, the command, and a file it has seen before?
+"""How long do the import, the command, and opening a new and a known file take?
 
 python -m benchmarks.bench_startup
 """
@@ -24,18 +24,18 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "import headrace": [sys.executable, "-c", "import headrace"],
     "headrace --help": [str(Path(sys.executable).with_name("headrace")), "--help"],
 }
-"""Commands; the first, Python itself, is the lower bound."""
+"""Commands; the first, Python itself, is a lower bound."""
 
 
 def measure(
     *, media: Path = DEFAULT_ROOT, count: int = 8, repeats: int = 20
 ) -> Iterator[TimedResult]:
-    """Time commands, then opening files.
+    """Time commands, then the opening of files.
 
     Args:
-        media: their folder
-        count: videos to open, of the kind web
-        repeats: of each, in turn
+        media: folder of the videos
+        count: videos of kind web to open
+        repeats: repeats per command
     """
     *_, rows = rounds([Row(name=name) for name in COMMANDS], time_command, 1 + repeats)
     timed = [row.without_first() for row in rows] + time_opening(paths_of(media, "web", count))
@@ -43,7 +43,7 @@ def measure(
 
 
 def time_command(row: Row) -> Row:
-    """Run a command in a fresh process."""
+    """Return the row with the time of its command."""
     began = perf_counter()
     try:
         subprocess.run(COMMANDS[row.name], cwd=ROOT, capture_output=True, check=True)
@@ -55,20 +55,20 @@ def time_command(row: Row) -> Row:
 
 
 def time_opening(files: Sequence[Path], ask: Ask = ask_worker) -> list[Row]:
-    """Open each file twice, in two processes: scanned, then known to the store of indexes."""
+    """Open each file in two processes: first it is scanned, then its index is stored."""
     with TemporaryDirectory() as store:
         paths = [str(path.resolve()) for path in files]
-        asked = {"case": "bench_startup", "paths": paths, "store": store}
+        request = {"case": "bench_startup", "paths": paths, "store": store}
 
         def take(row: Row) -> Row:
-            return row.timed(*(Repeat(wall_seconds=each) for each in ask(asked)["seconds"]))
+            return row.timed(*(Repeat(wall_seconds=seconds) for seconds in ask(request)["seconds"]))
 
         names = ("open a new file (scan)", "open a known file")
         return [tried(Row(name=name), take) for name in names]
 
 
 def answer(*, paths: list[str], store: str) -> dict[str, Any]:
-    """Open files one after another; a file with a stored index needs no scan."""
+    """Time the opening of each file; a file with a stored index needs no scan."""
     indexes = IndexStore(Path(store))
     seconds = []
     for path in paths:
@@ -82,7 +82,7 @@ def answer(*, paths: list[str], store: str) -> dict[str, Any]:
 def startup(result: TimedResult) -> str:
     """Return a line per row, in timing order."""
     columns = {
-        "what": lambda row: f"`{row.name}`",
+        "operation": lambda row: f"`{row.name}`",
         "time": lambda row: f"{spread([1e3 * s for s in row.values('wall_seconds')], '.1f')} ms",
     }
     return rendered(result.rows, columns, f"Median (min–max). {machine(result)}")

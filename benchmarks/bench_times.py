@@ -1,10 +1,10 @@
-"""Do the times that a profiled loop records agree with those of `/proc`, read by other means?
+"""Do the recorded times of a profiled loop agree with the times in `/proc`?
 
 python -m benchmarks.bench_times      # a minute
 
-Five loops are profiled. From the end of the first step to the end of the last, their wall clock and
-their CPU time are also read with psutil, and the wait of their thread for a core from its
-`schedstat`, with two programs that compute beside the last of them.
+Five loops are profiled, the last one beside two programs that compute. From the end of the first
+step to the end of the last, the wall clock and the CPU time are also read with psutil, and the time
+in which the thread waits for a core from its `schedstat`.
 """
 
 from collections.abc import Iterator
@@ -31,17 +31,19 @@ from headrace.profiling.session import Session
 
 @dataclass(frozen=True)
 class _Loop:
-    """Work of a loop, in milliseconds of CPU time."""
+    """Loop; work is in milliseconds of CPU time."""
 
     fetch: float = 1.0
-    """Of a batch."""
+    """Work per batch."""
     step: float = 1.0
+    """Work per step."""
     asleep: float = 0.0
-    """Of a step, without CPU time."""
+    """Milliseconds of sleep per step."""
     matrices: int = 0
-    """Products of a step, by all cores."""
+    """Matrix products per step, on all cores."""
     workers: int = 0
     is_busy: bool = False
+    """Whether two other programs compute."""
 
 
 LOOPS: Final = {
@@ -54,38 +56,40 @@ LOOPS: Final = {
 
 
 class Reading(NamedTuple):
-    """Readings by other means, in seconds."""
+    """Times of a loop, in seconds."""
 
     wall: float
     cpu: float
-    """Of the loop's process and its workers."""
+    """CPU time of the process and its workers."""
     core_wait: float
-    """Of the loop's thread."""
+    """Time in which the thread of the loop waits for a core."""
 
 
 class TimesRow(Tried):
-    """Recorded and read times of one loop, in seconds."""
+    """Times of one loop in seconds: fields of `Reading`."""
 
     name: str
     recorded: tuple[float, ...] = ()
+    """Times in the profile."""
     read: tuple[float, ...] = ()
+    """Times in `/proc`."""
 
     @property
     def errors(self) -> list[float]:
-        """Recorded ÷ read times, less 1; of the wait for a core only where it is notable."""
+        """Recorded ÷ read times, minus 1; short times are left out."""
         pairs = zip(self.recorded, self.read, strict=True)
         return [ours / theirs - 1 for ours, theirs in pairs if theirs > _NOTABLE * self.read[0]]
 
 
 _NOTABLE: Final = 0.05
-"""Share of the wall clock below which a time is not compared."""
+"""Min share of the wall clock for a time to be compared."""
 
 
 def measure(*, batches: int = 400) -> Iterator[Rows[TimesRow]]:
     """Profile each loop.
 
     Args:
-        batches: of a loop
+        batches: batches per loop
     """
     result = Rows[TimesRow](provenance=origin(batches=batches))
     for name, loop in LOOPS.items():
@@ -97,7 +101,7 @@ def measure(*, batches: int = 400) -> Iterator[Rows[TimesRow]]:
 
 
 def _run(loop: _Loop, batches: int) -> tuple[Session, Reading]:
-    """Return the session of a loop, and the readings over all of its steps but the first."""
+    """Return the session of a loop, and the read times over all steps but the first."""
     planted = planted_work.Loop(fetch=loop.fetch, batches=batches, batch_size=1)
     workers: Any = {"num_workers": loop.workers, "persistent_workers": loop.workers > 0}
     loader = DataLoader(planted_work.Samples(planted, Path()), batch_size=None, **workers)
@@ -118,7 +122,7 @@ def _run(loop: _Loop, batches: int) -> tuple[Session, Reading]:
 
 
 def read_now() -> Reading:
-    """Return the readings of this process, its workers and this thread."""
+    """Return the times of this process, its workers and this thread so far."""
     workers = [psutil.Process(worker.pid) for worker in active_children()]
     times = [process.cpu_times() for process in (psutil.Process(), *workers)]
     schedstat = Path(f"/proc/self/task/{get_native_id()}/schedstat").read_text().split()

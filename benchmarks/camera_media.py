@@ -1,4 +1,4 @@
-"""Creates synchronized cameras from real clips: `python -m benchmarks.camera_media`.
+"""Create synchronized cameras from real clips: `python -m benchmarks.camera_media`.
 
 Ten clips of six cameras, H.265, 1600x900, GOPs of 30, no B-frames: the usual encoding of NuScenes
 for training. The contents are the shots of `benchmarks.media`. Prints the path of the index file.
@@ -19,18 +19,18 @@ _X265 = "keyint=30:min-keyint=30:scenecut=0:bframes=0:pools=none:frame-threads=1
 
 
 def index_file(root: Path, clips: int, num_frames: int) -> Path:
-    """Return the path of the index file of a set."""
+    """Return the path of the index file of a camera set."""
     return root / f"cameras-{clips}x{num_frames}" / "index_frame.json"
 
 
 def make(root: Path, clips: int, num_frames: int, processes: int) -> Path:
-    """Encode missing files, write the index file, and return its path."""
+    """Encode missing files, write the index file and return its path."""
     path = index_file(root, clips, num_frames)
     videos = path.parent / "videos"
     wanted = {
-        videos / f"clip_{clip:02}" / f"{camera}.mp4": (clip * len(CAMERAS) + place, num_frames)
+        videos / f"clip_{clip:02}" / f"{camera}.mp4": (clip * len(CAMERAS) + number, num_frames)
         for clip in range(clips)
-        for place, camera in enumerate(CAMERAS)
+        for number, camera in enumerate(CAMERAS)
     }
     make_missing(videos, wanted, _encode, processes)
     counts = {f"clip_{clip:02}": num_frames for clip in range(clips)}
@@ -43,7 +43,7 @@ def existing_index(root: Path, clips: int, num_frames: int) -> Path:
     path = index_file(root, clips, num_frames)
     if not path.is_file():
         words = f"--clips {clips} --num-frames {num_frames} --media {root}"
-        sys.exit(f"no {path}; make it: python -m benchmarks.camera_media {words}")
+        sys.exit(f"{path} is missing; create it with: python -m benchmarks.camera_media {words}")
     return path
 
 
@@ -60,13 +60,13 @@ def main(
     num_frames: int = 120,
     processes: int = os.cpu_count() or 1,
 ) -> None:
-    """Make the set and say where it is.
+    """Create the camera set and print the path of its index file.
 
     Args:
-        media: folder of the media
-        clips: of six cameras
-        num_frames: of each camera, at most 300
-        processes: encoders at once
+        media: folder of the videos
+        clips: clips, each with six cameras
+        num_frames: frames per camera and clip, at most 300
+        processes: parallel encoders
     """
     print(make(media, clips, num_frames, processes))
 

@@ -1,7 +1,7 @@
-"""Cases of a worker for all libraries, and for headrace at any commit.
+"""Functions of the worker for all libraries, and for headrace at any commit.
 
-A worker with another commit of headrace imports these functions, too, so each function imports what
-it uses.
+A worker with another commit of headrace imports this module, too. So each function imports the
+parts of headrace that it needs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.sampling.sampler import Sampler
 
 PROVED = 2
-"""Batches with compared frames."""
+"""Batches whose frames are compared."""
 CAMERA_SIZE = (224, 400)
 """A quarter of the height and width of `benchmarks.camera_media`."""
 
@@ -37,7 +37,7 @@ def every_frame(
     pictures: str | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Time every frame of every file, in order, or store thumbnails in the file `pictures`."""
+    """Time every frame of every file, in order; with `pictures`, write thumbnails instead."""
     files, (height, width) = [Path(path) for path in paths], size
     adapter = adapters.adapter(library)
 
@@ -60,14 +60,14 @@ def every_frame(
 
 
 def random_frames(
-    *, library: str, seconds: float, pictures: str | None = None, **asked: Any
+    *, library: str, seconds: float, pictures: str | None = None, **parameters: Any
 ) -> dict[str, Any]:
-    """Time random frames or clips in steady state, or store the first ones in `pictures`.
+    """Time random frames or clips in steady state; with `pictures`, write thumbnails instead.
 
-    The other arguments define the task: see `task_of`.
+    The other parameters define the task: see `task_of`.
     """
     adapter = adapters.adapter(library)
-    task = task_of(**asked)
+    task = task_of(**parameters)
     rss_before = rss_bytes()
     delivery = adapters.random_access(adapter, task)
     if pictures:
@@ -78,8 +78,8 @@ def random_frames(
             pictures=np.concatenate([shrink(frames) for frames, _, _ in first]),
         )
         return {"versions": versions(adapter.PACKAGES)}
-    # Decoding comes in waves of the lookahead's length: every repeat starts at the same phase, and
-    # lasts at least one wave.
+    # Decoding comes in waves as long as the lookahead, so a repeat starts at the same phase as the
+    # others and lasts at least one wave.
     repeat = steady(delivery, seconds, least_frames=delivery.lookahead)
     peak = peak_rss_bytes()
     return {**repeat, "memory_bytes": peak - rss_before, "peak_rss_bytes": peak}
@@ -96,7 +96,7 @@ def task_of(
     seed: int = 0,
     **options: Any,
 ) -> RandomAccess:
-    """Return the task: uniform frames, bursts, or clips; `seed` changes the order of frames."""
+    """Return the task: uniform frames, bursts or clips; `seed` sets the order of uniform frames."""
     from headrace.sampling.clip_samplers import RandomClips
     from headrace.sampling.frame_samplers import UniformFrames
 
@@ -123,9 +123,9 @@ def task_of(
 def scan_files(
     *, paths: Sequence[str], way: str = "one", workers: int = 1, **_: Any
 ) -> dict[str, Any]:
-    """Scan new files, after two uncounted ones; a file counts as a frame.
+    """Time the scan of new files, after two untimed ones; a file counts as a frame.
 
-    One after another, on `threads`, or as a `loader` opens them.
+    `way`: `one` after another, on `threads`, or as a `loader` opens them.
     """
     from headrace import StreamIndex
 
@@ -144,7 +144,7 @@ def scan_files(
 
 
 def camera_streams(*, paths: Sequence[str], workers: int, **_: Any) -> dict[str, Any]:
-    """Time one epoch of the cameras of an index file, after two uncounted steps."""
+    """Time one epoch of the cameras of an index file, after two untimed batches."""
     from headrace import CameraLoader
 
     options: Mapping[str, Any] = {"group_num": 2, "size": CAMERA_SIZE, "num_threads": workers}

@@ -10,12 +10,12 @@ from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 T = TypeVar("T")
-_TOLD = re.compile(r"^    (\w+): (.+(?:\n        .+)*)", re.MULTILINE)
-"""Parameter in a docstring, and its description."""
+_ENTRY = re.compile(r"^    (\w+): (.+(?:\n        .+)*)", re.MULTILINE)
+"""Entry of a docstring's `Args:`: parameter and description."""
 
 
 def call(function: Callable[..., T], about: str, words: Sequence[str] | None = None) -> T:
-    """Call a function with the arguments of a command line: see `parse`."""
+    """Call a function with the arguments of a command line; see `parse`."""
     return function(**parse(function, about, words))
 
 
@@ -24,16 +24,16 @@ def parse(
 ) -> dict[str, Any]:
     """Return the arguments of a function from a command line, by default this process's.
 
-    Positional parameters are words of the command line; a tuple takes several. Keyword parameters
-    are options: a bool is a flag, a tuple takes several values (a tuple of str only values of its
-    default). Parameters bound by a `partial` are left out. The help of a parameter is its line in
-    the docstring.
+    Positional parameters become positional arguments; a tuple takes several. Keyword parameters
+    become options: a bool is a flag, and a tuple takes several values (a tuple of str only the
+    values of its default). Parameters bound by a `partial` are left out. The help of a parameter is
+    its entry in the docstring.
 
     Args:
         function: Function to call.
         about: Description in the help.
-        words: Command line.
-        more: Further options and their defaults, after the function's.
+        words: Words of the command line.
+        more: Further options with their defaults.
     """
     target, bound = function, dict[str, Any]()
     if isinstance(function, partial):
@@ -44,7 +44,7 @@ def parse(
         description=about,
         formatter_class=RawDescriptionHelpFormatter,
     )
-    helps = dict(_TOLD.findall(getdoc(target) or ""))
+    helps = dict(_ENTRY.findall(getdoc(target) or ""))
     parameters = dict(signature(target).parameters)
     for name, default in more.items():
         parameters[name] = Parameter(

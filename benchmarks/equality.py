@@ -1,8 +1,8 @@
-"""Proof that two libraries deliver the same frames, before anything is timed.
+"""Check that two libraries deliver the same frames, before they are timed.
 
-Scalers differ, so pixels do too. What must agree is the number of frames of each file, and that
-each delivered picture is nearer to the reference's picture of the same index than to its
-neighbours'. Pictures are compared as thumbnails of 32x32 means.
+Libraries scale differently, so their pixels differ. Two conditions must hold: both deliver the same
+number of frames of each file, and each delivered frame is nearer to the reference frame with its
+index than to the neighbors of that frame. Frames are compared as thumbnails of 32x32 means.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,10 +15,10 @@ from benchmarks.adapters import Chunk
 
 SIDE = 32
 MARGIN = 0.05
-"""Min distance in grey levels by which a neighbour is nearer before a frame counts as wrong.
+"""Gray levels by which a neighbor must be nearer for a frame to count as wrong.
 
-Two frames of a nearly still scene can be nearer than two scalers: by up to 0.035 where every frame
-was right. Media shifted by one frame are still detected in 95 of 100 cases.
+In a nearly still scene, neighbors may differ less than two scalers: by up to 0.035 less where all
+frames were right. With this margin, a shift by one frame is still detected in 95 of 100 cases.
 """
 
 Pictures = NDArray[np.float16]
@@ -32,11 +32,11 @@ class Equality:
     frames: int
     """Frames of the reference."""
     missing: int
-    """Surplus or missing frames, summed over the files."""
+    """Missing and surplus frames of all files."""
     wrong: int
-    """Frames nearer to a neighbour of the right frame."""
+    """Frames nearer to a neighbor of the right frame."""
     max_mean_difference: float
-    """Largest mean difference of a frame from the reference's, in grey levels."""
+    """Largest mean difference of a frame from the reference frame, in gray levels."""
 
     @property
     def holds(self) -> bool:
@@ -55,36 +55,36 @@ def thumbnails(chunks: Iterable[Chunk], num_files: int) -> list[Pictures]:
             )
         counts[path_index] += len(frames)
         files[path_index].append(shrink(frames))
-    nothing = np.empty((0, SIDE, SIDE, 3), np.float16)
-    return [np.concatenate([nothing, *pieces]) for pieces in files]
+    empty = np.empty((0, SIDE, SIDE, 3), np.float16)
+    return [np.concatenate([empty, *chunks]) for chunks in files]
 
 
 def compare(reference: Sequence[Pictures], delivered: Sequence[Pictures]) -> Equality:
     """Compare file by file; both have the same files in the same order."""
     counts = [min(map(len, files)) for files in zip(reference, delivered, strict=True)]
     requests = [(video, index) for video, count in enumerate(counts) for index in range(count)]
-    found = np.concatenate([file[:count] for file, count in zip(delivered, counts, strict=True)])
-    equality = compare_picked(reference, np.array(requests, np.int64).reshape(-1, 2), found)
+    frames = np.concatenate([file[:count] for file, count in zip(delivered, counts, strict=True)])
+    equality = compare_picked(reference, np.array(requests, np.int64).reshape(-1, 2), frames)
     longer = [max(map(len, files)) for files in zip(reference, delivered, strict=True)]
-    missing, frames = sum(longer) - sum(counts), sum(map(len, reference))
-    return replace(equality, frames=frames, missing=missing)
+    missing = sum(longer) - sum(counts)
+    return replace(equality, frames=sum(map(len, reference)), missing=missing)
 
 
 def compare_picked(
-    reference: Sequence[Pictures], requests: NDArray[np.int64], found: Pictures
+    reference: Sequence[Pictures], requests: NDArray[np.int64], frames: Pictures
 ) -> Equality:
     """Compare frames requested by (video, index), int64 [N, 2], one by one."""
     flat = np.concatenate(reference)
     lengths = np.array([len(file) for file in reference])
     starts = (np.cumsum(lengths) - lengths)[requests[:, 0]]
     last = lengths[requests[:, 0]] - 1
-    own = _distances(flat[starts + requests[:, 1]], found)
-    wrong = np.zeros(len(found), bool)
+    distances = _distances(flat[starts + requests[:, 1]], frames)
+    is_wrong = np.zeros(len(frames), bool)
     for step in (-1, 1):
-        near = flat[starts + np.clip(requests[:, 1] + step, 0, last)]
-        wrong |= _distances(near, found) + MARGIN < own
-    most = round(float(own.max(initial=0.0)), 3)
-    return Equality(frames=len(found), missing=0, wrong=int(wrong.sum()), max_mean_difference=most)
+        neighbors = flat[starts + np.clip(requests[:, 1] + step, 0, last)]
+        is_wrong |= _distances(neighbors, frames) + MARGIN < distances
+    largest, wrong = round(float(distances.max(initial=0.0)), 3), int(is_wrong.sum())
+    return Equality(frames=len(frames), missing=0, wrong=wrong, max_mean_difference=largest)
 
 
 def shrink(frames: NDArray[np.uint8]) -> Pictures:
@@ -95,8 +95,8 @@ def shrink(frames: NDArray[np.uint8]) -> Pictures:
     return means.astype(np.float16)
 
 
-def _distances(expected: Pictures, found: Pictures) -> NDArray[np.float64]:
+def _distances(expected: Pictures, frames: Pictures) -> NDArray[np.float64]:
     """Return the mean absolute difference of each pair of thumbnails."""
-    difference = np.abs(expected.astype(np.float32) - found.astype(np.float32))
+    difference = np.abs(expected.astype(np.float32) - frames.astype(np.float32))
     means: NDArray[np.float64] = difference.mean(axis=(1, 2, 3), dtype=np.float64)
     return means

@@ -1,15 +1,15 @@
-"""Baseline loops for `headrace extract features`, and their model with weights in a file.
+"""Baseline loops for `headrace extract features`, and their model.
 
 python -m benchmarks.feature_loops LOOP WEIGHTS RATE FOLDER VIDEO...
 
-`bare`: only decoding and the model. PyAV decodes with all cores; the wanted frames run through the
-model in batches of one video.
+`bare`: decoding and the model, nothing else. PyAV decodes on all cores; the selected frames run
+through the model in batches of one video.
 
 `one_by_one`: the method of v-iashin/video_features, not its code. FFmpeg re-encodes a video at the
-wanted rate, OpenCV reads that file, and each frame runs through the model alone (its default batch
-size).
+requested rate, OpenCV reads that file, and frames run through the model one by one, which is its
+default batch size.
 
-Both process one video after the other, and write a file of features for each.
+Both process videos one after another and write one file of features for each.
 """
 
 import subprocess
@@ -26,17 +26,17 @@ from torchvision.transforms import v2
 
 NAME = "mobilenet_v2"
 WIDTH = 1280
-"""Numbers of a feature: the input of the classifier."""
+"""Values of a feature, which is the input of the classifier."""
 
 
 def write_weights(path: Path) -> None:
-    """Write weights drawn from a seed: their values do not affect the timings."""
+    """Write random weights; their values do not affect the time."""
     torch.manual_seed(0)
     torch.save(mobilenet_v2(weights=None).state_dict(), path)
 
 
 def main() -> None:
-    """Arguments: loop, weights, frames per second, output folder, videos."""
+    """Run a loop; arguments: loop, weights, frames per second, output folder, videos."""
     loop, weights, rate, out, *videos = sys.argv[1:]
     frames_of, batch_size = {"bare": (wanted_frames, 16), "one_by_one": (encoded_frames, 1)}[loop]
     model = mobilenet_v2(weights=None)
@@ -53,16 +53,16 @@ def main() -> None:
 
 
 def wanted_frames(video: Path, rate: int) -> Iterator[torch.Tensor]:
-    """Yield the frames shown at each moment, uint8 [3, H, W]."""
+    """Yield the frames shown at each multiple of 1 / `rate` seconds, uint8 [3, H, W]."""
     import av
 
     from benchmarks.bench_extract import wanted
 
-    asked = set(wanted(video, "fps", rate))
+    selected = set(wanted(video, "fps", rate))
     with av.open(str(video)) as container:
         container.streams.video[0].thread_type = "AUTO"
         for index, frame in enumerate(container.decode(video=0)):
-            if index in asked:
+            if index in selected:
                 yield torch.from_numpy(frame.to_ndarray(format="rgb24")).permute(2, 0, 1)
 
 
@@ -90,8 +90,8 @@ TRANSFORM = v2.Compose(
         v2.Normalize(_PRESET.mean, _PRESET.std),
     ]
 )
-"""uint8 [N, 3, H, W] → float32 [N, 3, 224, 224]: headrace's level `medium`, which resizes uint8;
-torchvision's preset resizes float32 and takes longer."""
+"""uint8 [N, 3, H, W] → float32 [N, 3, 224, 224], like headrace's level `medium`: it resizes uint8.
+torchvision's preset resizes float32, which takes longer."""
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,4 @@
-"""Benchmark as a value, and shared steps: equality first, then interleaved repeats."""
+"""Benchmarks as values, and their shared steps: compare frames, then time interleaved repeats."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ from benchmarks.record import RESULTS, AnyTimed, AnyTried, Repeat, Row, TimedRes
 from benchmarks.worker import Ask, WorkerError, ask_worker
 
 REFERENCE = "pyav_loop"
-"""Entrant whose frames are right by definition: a linear decode of everything."""
+"""Entrant with the reference frames: a linear decode of whole files."""
 SIZE = (256, 256)
 CORES = os.cpu_count() or 1
 Entrants = Mapping[str, Mapping[str, Any]]
@@ -33,14 +33,14 @@ def begin(**parameters: object) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One question with its measurement and page."""
+    """One question, its measurement and its table."""
 
     name: str
     """Name of its result."""
     about: str
-    """Function whose docstring's first line is the question."""
+    """Module docstring, shown by `--help`; its first line is the question."""
     measure: Callable[..., Iterable[Any]]
-    """Yields the result after each step; each is saved at once. Its parameters are the command line
+    """Yields the result after each step; each is saved at once. Its parameters are the command-line
     options; `out` is the path of the result."""
     text: Callable[[Any], str]
     """Result → printed text."""
@@ -49,32 +49,33 @@ class Benchmark:
     def result(self) -> type[Any]:
         """Return the type of the results of `measure`."""
         measure = self.measure.func if isinstance(self.measure, partial) else self.measure
-        found: type[Any] = get_args(signature(measure).return_annotation)[0]
-        return found
+        result: type[Any] = get_args(signature(measure).return_annotation)[0]
+        return result
 
     def main(self, words: Sequence[str] | None = None) -> None:
         """Measure, save, print."""
         arguments = parse(self.measure, self.about, words, out=RESULTS / f"{self.name}.json")
-        is_told = "out" in signature(self.measure).parameters
-        out, result = arguments["out"] if is_told else arguments.pop("out"), None
+        takes_out = "out" in signature(self.measure).parameters
+        out, result = arguments["out"] if takes_out else arguments.pop("out"), None
         for result in self.measure(**arguments):
             result.save(out)
         print(self.text(result), out, sep="\n")
 
 
-def task_of(case: str, paths: Sequence[Path], workers: int, **asked: Any) -> dict[str, Any]:
-    """Return the request of a worker with videos; see `benchmarks.worker`.
+def task_of(case: str, paths: Sequence[Path], workers: int, **parameters: Any) -> dict[str, Any]:
+    """Return a request for a worker with videos; see `benchmarks.worker`.
 
-    It requests times; with a path as `pictures`, a request is for the pictures in that file.
+    The worker returns times. If the request has a path in `pictures`, it writes thumbnails of its
+    frames to that file instead.
 
     Args:
-        case: Function that answers.
+        case: Function of the worker, `module:function`.
         paths: Videos.
         workers: Threads, and cores the process is bound to.
-        asked: Further parameters.
+        parameters: Further parameters of the function.
     """
-    words = [str(path.absolute()) for path in paths]  # a link is a file of its own
-    return {"case": case, "cores": workers, "workers": workers, "paths": words, **asked}
+    names = [str(path.absolute()) for path in paths]  # not resolved: each link is its own file
+    return {"case": case, "cores": workers, "workers": workers, "paths": names, **parameters}
 
 
 def prove(
@@ -84,22 +85,22 @@ def prove(
     ask: Ask = ask_worker,
     reference: Mapping[str, Any] | None = None,
 ) -> list[Row]:
-    """Return one row per entrant, without repeats, with the equality of its frames to `reference`.
+    """Return one row per entrant with the comparison of its frames, without repeats.
 
-    The reference is a linear decode by default.
+    Frames are compared with those of the request `reference`, by default a linear decode.
     """
     if not entrants:
         return []
-    right = task if reference else {name: task[name] for name in _LINEAR_TASK}
+    common = task if reference else {name: task[name] for name in _LINEAR_TASK}
     with TemporaryDirectory() as folder:
-        place = str(Path(folder) / "pictures.npz")
-        ask({**right, **(reference or _LINEAR), "pictures": place})
-        with np.load(place) as stored:
+        pictures = str(Path(folder) / "pictures.npz")
+        ask({**common, **(reference or _LINEAR), "pictures": pictures})
+        with np.load(pictures) as stored:
             expected = dict(stored)
 
         def compared(row: Row) -> Row:
-            answer = ask({**task, **entrants[row.name], "pictures": place})
-            with np.load(place) as stored:
+            answer = ask({**task, **entrants[row.name], "pictures": pictures})
+            with np.load(pictures) as stored:
                 equality = _compare(expected, stored)
             return row.model_copy(update={"equality": equality, "versions": answer["versions"]})
 
@@ -111,13 +112,13 @@ def rounds(
 ) -> Iterator[list[AnyTimed]]:
     """Yield all rows after each round, until each sound row has `count` repeats by `take`.
 
-    Repeats are interleaved (A B C A B C ...), so that a slow minute hits all. Existing repeats
-    count as those of the first rounds.
+    Repeats are interleaved (A B C A B C ...), so that a slow minute affects all rows. Existing
+    repeats count for the first rounds.
     """
     current = list(rows)
-    for earlier in range(count):
+    for number in range(count):
         current = [
-            tried(row, take) if row.is_sound and row.count <= earlier else row for row in current
+            tried(row, take) if row.is_sound and row.count <= number else row for row in current
         ]
         yield current
 
@@ -135,13 +136,13 @@ def tried(row: AnyTried, step: Callable[[AnyTried], AnyTried]) -> AnyTried:
 def timed_by(
     entrants: Entrants, task: Mapping[str, Any], ask: Ask = ask_worker
 ) -> Callable[[Row], Row]:
-    """Return a function that adds a repeat to a row; an entrant that loses frames fails."""
+    """Return a function that adds a repeat to a row; it fails an entrant that loses frames."""
 
     def take(row: Row) -> Row:
         repeat = Repeat(**ask({**task, **entrants[row.name]}))
         wanted = row.equality.frames if row.equality else repeat.frames
         if task["case"] == _LINEAR["case"] and repeat.frames != wanted:
-            raise WorkerError(f"{repeat.frames} of {wanted} frames when timed")
+            raise WorkerError(f"the timed run delivered {repeat.frames} of {wanted} frames")
         return row.timed(repeat)
 
     return take
@@ -155,20 +156,18 @@ def contest(
     text: Callable[[TimedResult], str],
     *,
     is_endless: bool = True,
-    **asked: Any,
+    **parameters: Any,
 ) -> Benchmark:
     """Return a benchmark that compares entrants on all media.
 
-    --resume continues after an interruption.
-
     Args:
         name: Name of the result.
-        about: Its first line is the question.
-        entrants: In table order.
-        case: Case of the worker.
+        about: Module docstring; its first line is the question.
+        entrants: Entrants in table order.
+        case: Function of the worker, `module:function`.
         text: Result → table.
-        is_endless: Whether a repeat is timed for a number of seconds, or ends by itself.
-        asked: Further parameters of every entrant.
+        is_endless: Whether a repeat is stopped after some seconds; else it ends by itself.
+        parameters: Further parameters of every entrant.
     """
     names = tuple(entrants)
 
@@ -184,24 +183,24 @@ def contest(
         resume: bool = False,
         out: Path,
     ) -> Iterator[TimedResult]:
-        """Prove the frames of all entrants, then time them, interleaved.
+        """Compare the frames of all entrants, then time them, interleaved.
 
         Args:
-            media: their folder
-            count: videos of each kind
-            kinds: of the videos
-            libraries: that take part
-            repeats: of each, in turn
-            seconds: that a turn is timed for
+            media: folder of the videos
+            count: videos per kind
+            kinds: kinds of videos
+            libraries: entrants to compare
+            repeats: timed repeats per entrant
+            seconds: min seconds per repeat
             workers: threads and cores
-            resume: go on with what is in --out
-            out: where the result is kept
+            resume: continue the interrupted result in --out
+            out: path of the result
         """
-        common = {**asked, **({} if seconds is None else {"seconds": seconds})}
+        common = {**parameters, **({} if seconds is None else {"seconds": seconds})}
         sets = {kind: paths(media, kind, count) for kind in kinds}
-        made = origin(size=SIZE, workers=workers, repeats=repeats, **common)
-        known = {kind: describe(files) for kind, files in sets.items()}
-        result = TimedResult(provenance=made, media={"recipe": recipe(), "kinds": known})
+        provenance = origin(size=SIZE, workers=workers, repeats=repeats, **common)
+        described = {"recipe": recipe(), "kinds": {k: describe(f) for k, f in sets.items()}}
+        result = TimedResult(provenance=provenance, media=described)
         if resume:
             try:
                 result = result.resumed(out)
@@ -227,7 +226,7 @@ _LINEAR_TASK = ("cores", "paths", "size", "workers")
 
 
 def _compare(expected: Mapping[str, Any], stored: Mapping[str, Any]) -> Equality:
-    """Return all thumbnails of each file, of requested frames, or checksums of all frames."""
+    """Compare thumbnails of all or of requested frames, or checksums of all frames."""
     if "sums" in stored:
         right, sums = expected["sums"], stored["sums"]
         count, missing = min(len(right), len(sums)), abs(len(right) - len(sums))

@@ -1,4 +1,4 @@
-"""Datasets written by lerobot's own writer, with a codec and a distance of keyframes of choice."""
+"""Datasets written by lerobot's writer, with a choice of codec and GOP length."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,25 +10,25 @@ from typing import Any
 def created(
     folder: Path, fps: int, features: Mapping[str, Any], codec: str, gop: int, **options: Any
 ) -> Iterator[Any]:
-    """Provide a new dataset, to add frames and episodes to; afterwards it is whole.
+    """Yield a new dataset for frames and episodes, and finalize it after the block.
 
     Args:
-        folder: Where it is written; it must not exist.
+        folder: Folder of the dataset; must not exist.
         fps: Frames per second.
-        features: Features as lerobot names them.
-        codec: Encoder of pictures: "libsvtav1" or "h264".
+        features: Features, by lerobot's names.
+        codec: Video encoder: "libsvtav1" or "h264".
         gop: Frames from one keyframe to the next.
-        options: Of `LeRobotDataset.create`.
+        options: Further options of `LeRobotDataset.create`.
     """
     from lerobot.datasets import video_utils
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-    # lerobot joins files of episodes with B-frames with gaps, and refuses their frames itself.
+    # Without B-frames: lerobot concatenates their files with gaps, and then refuses the frames.
     more = {"bf": "0"} if codec == "h264" else {}
-    own = getattr(video_utils, "_get_codec_options", None)
-    if own is not None:  # before lerobot 0.6, keyframes are no option
+    original = getattr(video_utils, "_get_codec_options", None)
+    if original is not None:  # lerobot before 0.6 has no option for the GOP length
         options["vcodec"] = codec
-        video_utils._get_codec_options = lambda codec, *_, **__: own(codec, g=gop) | more
+        video_utils._get_codec_options = lambda codec, *_, **__: original(codec, g=gop) | more
     else:
         from lerobot.configs.video import RGBEncoderConfig
 
@@ -38,5 +38,5 @@ def created(
         yield dataset
         dataset.finalize()
     finally:
-        if own is not None:
-            video_utils._get_codec_options = own
+        if original is not None:
+            video_utils._get_codec_options = original

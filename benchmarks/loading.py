@@ -1,7 +1,6 @@
-"""FrameLoader over few videos under many names, and its comparisons.
+"""Timing of a FrameLoader over many links or copies of a few videos.
 
-Also a simulated slow network (a Python file that waits before it returns a block), and a loader
-that decodes nothing.
+The loader can read over a simulated slow network, or skip decoding.
 """
 
 import io
@@ -28,11 +27,11 @@ from headrace.loaders.job_decoder import Decoded, JobWorker
 from headrace.planning.lookahead import GopJob
 
 BLOCK_BYTES = 1 << 17
-"""Bytes per request: the read-ahead of Linux for NFS by default."""
+"""Bytes per request: the default read-ahead of Linux for NFS."""
 
 
 def link_files(files: Sequence[Path], folder: Path, count: int) -> list[Path]:
-    """Make `count` links in `folder` to the files, in a cycle."""
+    """Create `count` links in `folder` to the files, in a cycle."""
     folder.mkdir(parents=True)
     links = [folder / f"{number:06}.mp4" for number in range(count)]
     for path, file in zip(links, cycle(files), strict=False):
@@ -41,9 +40,9 @@ def link_files(files: Sequence[Path], folder: Path, count: int) -> list[Path]:
 
 
 def copy_files(files: Sequence[Path], folder: Path, count: int) -> list[Path]:
-    """Make `count` files in `folder`: the files in a cycle, each with a number after its end.
+    """Create `count` copies of the files in `folder`, in a cycle.
 
-    Each has a content of its own; all its frames are those of the file.
+    A number is appended to each, so all contents differ and the frames stay the same.
     """
     folder.mkdir(parents=True)
     copies = [folder / f"{number:06}.mp4" for number in range(count)]
@@ -55,7 +54,7 @@ def copy_files(files: Sequence[Path], folder: Path, count: int) -> list[Path]:
 
 
 def know(files: Sequence[Path], links: Sequence[Path], store: headrace.IndexStore) -> None:
-    """Store the indexes of all links, scanning `files` only: equal files have equal entries."""
+    """Store the indexes of all links; scans `files` only, as equal files have equal indexes."""
     for file in files:
         headrace.open_index(file.resolve(), store)
     for path, file in zip(links, islice(cycle(files), len(links)), strict=True):
@@ -97,7 +96,7 @@ def load(
         size: (height, width) of the frames.
         batch_size: Frames in a batch.
         workers: Decoding threads.
-        warm_up_seconds: Max seconds until the delivered frames reach the lookahead.
+        warm_up_seconds: Max seconds until the lookahead is full.
         seconds: Timed seconds; None: only open the loader.
         store: Folder of known indexes.
         proxies: Folder of proxies to read in place of the videos.
@@ -105,14 +104,14 @@ def load(
         seed: Seed of the order.
         latency_ms: Latency of each request in the simulated network.
         megabytes_per_second: Its bandwidth; None with `latency_ms` 0: no network.
-        decodes: Whether to decode frames, or return uninitialized memory.
-        has_checksum: Whether to return `checksum` of the first batch, and `requests`.
-        counts_files: Whether to count open files at each batch; about 1 us per file.
-        whole: What to time at least: an epoch but its first batch, or as many frames as it looks
-            ahead, since decoding comes in waves of that length.
+        decodes: Whether to decode frames; else they are uninitialized memory.
+        has_checksum: Whether to return the `checksum` of the first batch, and `requests`.
+        counts_files: Whether to count open files after each batch; costs about 1 µs per file.
+        whole: Min timed span: an epoch without its first batch, or a lookahead window, because
+            decoding comes in waves of that length.
         options: Options of the loader.
     """
-    if not decodes:  # loaders of this process return uninitialized memory, from now on
+    if not decodes:  # affects all later loaders of this process
         JobWorker.decode = _undecoded  # type: ignore[method-assign]
     network = Network(latency_ms, megabytes_per_second)
     sources: Sequence[Any] = paths if proxies is None else headrace.Proxies(proxies).all(paths)
@@ -180,7 +179,7 @@ class Network:
         self.requests = 0
 
     def fetch(self, num_bytes: int) -> None:
-        """Wait for a request of `num_bytes`; several may wait at a time."""
+        """Wait for a request of `num_bytes`; threads wait in parallel."""
         with self._lock:
             now = perf_counter()
             self._free_at = max(now, self._free_at) + num_bytes * self._seconds_per_byte
@@ -192,17 +191,17 @@ class Network:
 
 @dataclass(frozen=True)
 class SlowSource(headrace.Source):
-    """Video read over the simulated network. Its index is that of the file, if known."""
+    """Video read over the simulated network; its index is the stored one of the file, if any."""
 
     network: Network = field(kw_only=True, compare=False, repr=False)
 
     def for_ffmpeg(self) -> Any:
-        """Return a new file with a block of its own."""
+        """Return a new file object, with its own block."""
         return SlowFile(self.path, self.network)
 
 
 class SlowFile(io.FileIO):
-    """File of which one block is there at a time; every other block is a request."""
+    """File with one cached block; reading any other block is a request."""
 
     def __init__(self, path: Path, network: Network) -> None:
         super().__init__(str(path))
@@ -214,10 +213,10 @@ class SlowFile(io.FileIO):
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Return the requested bytes up to the end of their block."""
-        block, place = divmod(self.tell(), BLOCK_BYTES)
+        block, offset = divmod(self.tell(), BLOCK_BYTES)
         length = min(BLOCK_BYTES, self._size - block * BLOCK_BYTES)
-        if block != self._block and place < length:
+        if block != self._block and offset < length:
             self._network.fetch(length)
             self._block = block
         wanted = BLOCK_BYTES if size is None or size < 0 else size
-        return super().read(min(wanted, BLOCK_BYTES - place))
+        return super().read(min(wanted, BLOCK_BYTES - offset))

@@ -16,8 +16,8 @@ DISTURBED = 0.05
 def table(header: Sequence[str], lines: Iterable[Sequence[str]], *notes: str) -> str:
     """Return a Markdown table with notes below; all columns but the first are right-aligned."""
     rule = ["---", *["---:"] * (len(header) - 1)]
-    drawn = "\n".join(f"| {' | '.join(cells)} |" for cells in [header, rule, *lines])
-    return "\n".join([drawn, "", *notes]) if notes else drawn
+    text = "\n".join(f"| {' | '.join(cells)} |" for cells in [header, rule, *lines])
+    return "\n".join([text, "", *notes]) if notes else text
 
 
 def rendered(
@@ -25,13 +25,13 @@ def rendered(
 ) -> str:
     """Return one line per row, and notes below the table.
 
-    A row that is `Tried` shows the reason in place of missing figures.
+    A `Tried` row without figures shows the reason instead.
 
     Args:
-        rows: One line each.
+        rows: Values, one per line.
         columns: Header → function of a row that returns its cell.
-        notes: Lines below.
-        labels: Number of columns at the left that name a row, shown in any case.
+        notes: Lines below the table.
+        labels: Columns at the left that name a row and are shown without figures, too.
     """
     lines = []
     for row in rows:
@@ -65,23 +65,23 @@ def yes(is_so: bool) -> str:
 
 
 def machine(source: Result | Provenance) -> str:
-    """Return machine, headrace version and date of a result, or of a part of it."""
-    made = source.provenance if isinstance(source, Result) else source
-    about = made.machine
+    """Return machine, headrace version and date of a result, or of one part of it."""
+    origin = source.provenance if isinstance(source, Result) else source
+    about = origin.machine
     return (
         f"{about.cpu}, {about.usable_cores} cores, {about.memory_bytes / 2**30:.0f} GiB; "
         f"{about.system.partition(',')[0]}; {about.python}; "
-        f"headrace at {made.commit or made.headrace}, {made.created:%Y-%m-%d}."
+        f"headrace at {origin.commit or origin.headrace}, {origin.created:%Y-%m-%d}."
     )
 
 
 def others(rows: Iterable[Timed]) -> str:
-    """Return a sentence on the noise of the machine."""
+    """Return a sentence on the CPU time of other programs."""
     values = [share for row in rows for share in row.values("others_share")]
     disturbed = sum(share > DISTURBED for share in values)
     return (
-        f"Other work took more than {DISTURBED:.0%} of the CPU time in {disturbed} of "
-        f"{len(values)} runs, {max(values, default=0):.0%} in the worst."
+        f"Other programs used more than {DISTURBED:.0%} of the CPU time in {disturbed} of "
+        f"{len(values)} runs, at most {max(values, default=0):.0%}."
     )
 
 
@@ -109,7 +109,7 @@ def budget(result: Result) -> str:
 
 def versions(rows: Iterable[Row]) -> str:
     """Return the versions of all entrants, each set once."""
-    values = [", ".join(f"{name} {said}" for name, said in row.versions.items()) for row in rows]
+    values = [", ".join(map(" ".join, row.versions.items())) for row in rows]
     return f"{'; '.join(dict.fromkeys(filter(None, values)))}."
 
 
@@ -133,14 +133,14 @@ def comparison(
         result: Result, for the notes.
         lines: Rows of each entrant, one per kind of media.
         names: Entrant → name in the table.
-        limit: Name of the entrant that the ratios refer to.
+        limit: Name of the entrant that ratios refer to.
         heads: Headers of the first column, the ratio and the memory.
         digits: Decimals of the ratio and of CPU milliseconds.
-        peaks: Returns the peak bytes of a row; the table has their maximum.
+        peaks: Returns peak bytes of a row; the table shows their maximum.
         rounds: Note on the rounds.
-        reference: What the frames were compared with.
+        reference: Origin of the reference frames.
         exact: End of the sentence on equal frames.
-        unmeasured: What was not measured.
+        unmeasured: Cases without measurements.
     """
     kinds = list(dict.fromkeys(row.kind for rows in lines for row in rows))
     limits = {row.kind: row for rows in lines for row in rows if row.name == limit}
@@ -156,7 +156,7 @@ def comparison(
             speed = row.missing or spread(row.values("frames_per_second"), ",.0f")
             cells[-1] += [speed, f"{median(shares):.{digits}f}" if shares else ""]
         sound = [row for row in rows if row.repeats]
-        decoded = [f"{each:.2f}" for row in sound if (each := row.amplification) is not None]
+        decoded = [figure(row.amplification) for row in sound if row.amplification is not None]
         cpu = [
             f"{median(ms):.{digits}f}" for row in sound if (ms := row.values("cpu_ms_per_frame"))
         ]
@@ -167,8 +167,8 @@ def comparison(
     notes = [
         rounds,
         media(result),
-        f"Equal frames were proved first: none differs from {reference} by more than "
-        f"{max(values, default=0):.2f} grey levels in the mean{exact}.",
+        f"Before timing, frames were compared with {reference}: the mean difference of a frame is "
+        f"at most {max(values, default=0):.2f} gray levels{exact}.",
         f"{others(result.rows)} {machine(result)}",
         versions(result.rows),
         f"Not measured: {unmeasured}.",
@@ -183,5 +183,5 @@ def by_name(result: TimedResult) -> list[list[Row]]:
 
 
 def quickest_first(lines: Sequence[list[Row]]) -> list[list[Row]]:
-    """Return the sort key: the rate on the first kind of media."""
+    """Return entrants sorted by their rate on the first kind of media, the fastest first."""
     return sorted(lines, key=lambda rows: -rows[0].speed)

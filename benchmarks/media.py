@@ -1,4 +1,4 @@
-"""Creates the media of the benchmarks from real clips: `python -m benchmarks.media`.
+"""Create the videos of the benchmarks from real clips: `python -m benchmarks.media`.
 
 The clips come from installed packages (`requirements-media.txt`). They are cut, cropped, mirrored,
 sped up and joined into any number of different videos of 300 frames of 1280x720, in two kinds with
@@ -38,7 +38,7 @@ DEFAULT_ROOT = Path(".media")
 
 @dataclass(frozen=True)
 class RealClip:
-    """Clip of an installed package, with its properties, so that planning opens no file."""
+    """Clip of an installed package; its properties are listed, so planning opens no file."""
 
     package: str
     name: str
@@ -64,9 +64,9 @@ CLIPS = (
 
 @dataclass(frozen=True)
 class Shot:
-    """Part of one clip, cropped to 16:9; plays backwards at the end of a short clip.
+    """Part of one clip, cropped to 16:9; at the end of a short clip, it plays backwards.
 
-    Playing backwards instead of restarting gives long GOPs from short clips.
+    Playing backwards avoids the scene cut of a restart, so short clips give long GOPs.
     """
 
     clip: int
@@ -99,13 +99,13 @@ def shots(number: int) -> list[Shot]:
 
 
 def _shot(random: Random, longest: int) -> Shot:
-    place = _below(random, len(CLIPS))
-    clip = CLIPS[place]
+    clip_index = _below(random, len(CLIPS))
+    clip = CLIPS[clip_index]
     share = 0.6 + 0.4 * random.random()
     width = min(clip.width, clip.height * 16 / 9) * share
     crop_width, crop_height = 2 * int(width / 2), 2 * int(width * 9 / 32)
     return Shot(
-        clip=place,
+        clip=clip_index,
         start=_below(random, clip.num_frames // 2),
         stride=1 + _below(random, clip.fastest),
         num_frames=min(longest, 60 + _below(random, 300)),
@@ -118,7 +118,7 @@ def _shot(random: Random, longest: int) -> Shot:
 
 
 def recipe() -> dict[str, object]:
-    """Return everything that determines the bytes of the media, for a result."""
+    """Return everything that determines the bytes of the media, to store it in a result."""
     return {
         "size": [HEIGHT, WIDTH],
         "frames_per_video": NUM_FRAMES,
@@ -149,7 +149,7 @@ def paths(root: Path, kind: str, count: int) -> list[Path]:
 
 
 def describe(files: Sequence[Path]) -> dict[str, float]:
-    """Return decoding properties of a set of videos; decodes the first eight."""
+    """Return the decoding properties of a set of videos; decodes the first eight."""
     gops: list[int] = []
     b_frames = 0
     for path in files[:8]:
@@ -171,20 +171,20 @@ def describe(files: Sequence[Path]) -> dict[str, float]:
 
 
 def make(root: Path, count: int, processes: int) -> None:
-    """Encode the missing ones of the first `count` videos of each kind."""
+    """Encode the first `count` videos of each kind, unless they exist."""
     wanted = {_path(root, kind, n): (kind, n) for n in range(count) for kind in KINDS}
     make_missing(folder(root), wanted, _encode, processes)
 
 
 def make_missing(
-    place: Path,
+    folder: Path,
     wanted: Mapping[Path, tuple[Any, ...]],
     write: Callable[..., object],
     processes: int,
 ) -> None:
-    """Call `write(path, *arguments)` in processes for each missing file, and print its path."""
+    """Call `write(path, *arguments)` for each missing file, in processes; print each path."""
     missing = {path: about for path, about in wanted.items() if not path.is_file()}
-    print(f"{place}: {len(missing)} of {len(wanted)} files to make", flush=True)
+    print(f"{folder}: {len(missing)} of {len(wanted)} files are missing", flush=True)
     with ProcessPoolExecutor(processes) as pool:
         work = {pool.submit(write, path, *about): path for path, about in missing.items()}
         for done, future in enumerate(as_completed(work), start=1):
@@ -205,7 +205,7 @@ def encode(
     options: Mapping[str, str],
     codec: str = "libx264",
 ) -> Path:
-    """Write frames as a video, completely or not at all."""
+    """Write frames as a video; `path` exists only once the video is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".part")
     with av.open(str(unfinished), "w", format="mp4") as container:
@@ -224,9 +224,9 @@ def encode(
 
 
 def loop_media(path: Path, times: int) -> Path:
-    """Return a video that repeats `path` `times` times, by copying packets.
+    """Return a video that repeats `path` `times` times; creates it beside `path` if missing.
 
-    Creates it beside `path` if missing.
+    Copies packets, without encoding.
     """
     longer = path.with_name(f"{path.stem}-x{times}{path.suffix}")
     if longer.is_file():
@@ -234,11 +234,11 @@ def loop_media(path: Path, times: int) -> Path:
     unfinished = longer.with_suffix(".part")
     with av.open(str(unfinished), "w", format="mp4") as output:
         target = None
-        for turn in range(times):
+        for repetition in range(times):
             with av.open(str(path)) as clip:
                 stream = clip.streams.video[0]
                 target = target or output.add_stream_from_template(stream)
-                shift = turn * (stream.duration or 0)
+                shift = repetition * (stream.duration or 0)
                 for packet in clip.demux(stream):
                     if packet.pts is not None and packet.dts is not None:
                         packet.pts, packet.dts = packet.pts + shift, packet.dts + shift
@@ -250,20 +250,20 @@ def loop_media(path: Path, times: int) -> Path:
 def one_keyframe(path: Path) -> Path:
     """Return `path` re-encoded with one keyframe; creates it beside `path` if missing.
 
-    Encoders may write such files without a GOP option.
+    Some encoders write a single keyframe if no GOP length is given.
     """
-    made = path.with_name(f"{path.stem}-one-keyframe{path.suffix}")
-    if made.is_file():
-        return made
+    single = path.with_name(f"{path.stem}-one-keyframe{path.suffix}")
+    if single.is_file():
+        return single
     options = {"preset": "veryfast", "g": "1000000", "sc_threshold": "0"}
     with av.open(str(path)) as clip:
         source = clip.streams.video[0]
         rate = source.average_rate or Fraction(FRAME_RATE)
-        return encode(made, clip.decode(source), (source.height, source.width), rate, options)
+        return encode(single, clip.decode(source), (source.height, source.width), rate, options)
 
 
 def pictures(shot: Shot, height: int = HEIGHT, width: int = WIDTH) -> Iterator[av.VideoFrame]:
-    """Yield the frames of a shot at the size of the benchmark, or another."""
+    """Yield the frames of a shot, scaled to a size."""
     indices = shot.indices()
     with av.open(str(_locate(CLIPS[shot.clip]))) as container:
         frames = list(islice(container.decode(video=0), max(indices) + 1))
@@ -276,7 +276,7 @@ def pictures(shot: Shot, height: int = HEIGHT, width: int = WIDTH) -> Iterator[a
 
 
 def _graph(shot: Shot, like: av.VideoFrame, out_height: int, out_width: int) -> Graph:
-    """Return a filter graph that crops, mirrors and scales frames like this one."""
+    """Return a filter graph that crops, mirrors and scales frames of the format of `like`."""
     graph = Graph()
     steps = [
         graph.add_buffer(
@@ -296,7 +296,7 @@ def _locate(clip: RealClip) -> Path:
     for file in metadata.files(clip.package) or ():
         if file.name == clip.name:
             return Path(str(file.locate()))
-    sys.exit(f"{clip.package} holds no {clip.name}; install requirements-media.txt")
+    sys.exit(f"{clip.package} has no file {clip.name}; install requirements-media.txt")
 
 
 def _path(root: Path, kind: str, number: int) -> Path:
@@ -304,19 +304,19 @@ def _path(root: Path, kind: str, number: int) -> Path:
 
 
 def _below(random: Random, stop: int) -> int:
-    """Return an integer in [0, stop), by the only method with results that Python keeps stable."""
+    """Return an integer in [0, stop); only `random.random` is stable across Python versions."""
     return int(random.random() * stop)
 
 
 def main(
     *, media: Path = DEFAULT_ROOT, count: int = 40, processes: int = os.cpu_count() or 1
 ) -> None:
-    """Make the media and say what they are like.
+    """Create the videos and print their decoding properties.
 
     Args:
-        media: folder of the media
-        count: videos of each kind
-        processes: encoders at once
+        media: folder of the videos
+        count: videos per kind
+        processes: parallel encoders
     """
     make(media, count, processes)
     for kind in KINDS:

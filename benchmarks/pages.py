@@ -1,7 +1,7 @@
-"""Writes the results into README.md and pages of docs/, between their markers.
+"""Write the results into README.md and pages of docs/, between their markers.
 
-python -m benchmarks.pages            write the pages and the charts
-python -m benchmarks.pages --check    fail when they are not what the results say
+python -m benchmarks.pages            # write the pages and the charts
+python -m benchmarks.pages --check    # fail if they differ from the results
 """
 
 import re
@@ -31,7 +31,7 @@ OPACITIES = [1.0, 0.55, 0.35]
 
 
 def bars(title: str, lines: Sequence[Sequence[Row]], names: Mapping[str, str], theme: str) -> str:
-    """Return an SVG: a group of bars per timed entrant with a name, a bar per kind of media."""
+    """Return an SVG with a group of bars per timed entrant in `names`, a bar per kind of media."""
     colours = THEMES[theme]
     groups = [rows for rows in lines if rows[0].name in names and any(r.repeats for r in rows)]
     fastest = max((row.speed for rows in groups for row in rows), default=1.0)
@@ -61,7 +61,7 @@ def bars(title: str, lines: Sequence[Sequence[Row]], names: Mapping[str, str], t
 
 
 def picture(name: str, title: str, folder: str) -> str:
-    """Return HTML that displays the chart of `name` in `folder` for the page's theme."""
+    """Return HTML that shows the chart of `name` in `folder`, in the theme of the page."""
     return (
         '<picture>\n<source media="(prefers-color-scheme: dark)" '
         f'srcset="{folder}/{name}-dark.svg">\n'
@@ -71,8 +71,8 @@ def picture(name: str, title: str, folder: str) -> str:
 
 def _legend(kinds: list[str], colour: str, text: str) -> str:
     parts = []
-    for place, (kind, opacity) in enumerate(zip(kinds, OPACITIES, strict=False)):
-        left = LABELS + 80 * place
+    for number, (kind, opacity) in enumerate(zip(kinds, OPACITIES, strict=False)):
+        left = LABELS + 80 * number
         parts += [_bar(left, 8, 22, colour, opacity), _text(left + 28, 19, kind, text)]
     parts.append(_text(WIDTH - 4, 19, "frames/s", text, ' text-anchor="end"'))
     return "\n".join(parts)
@@ -101,12 +101,12 @@ RECORDS = {
 """Name of a result → its type, for results without a `BENCHMARK` in a module of their name."""
 TITLES = {
     "sequential": "Frames per second of each library, every frame in order",
-    "random_frames": "Frames per second of each way to uniformly random frames",
+    "random_frames": "Uniformly random frames per second of each variant",
 }
 Block = tuple[str, str, str | Callable[..., str], str]
-"""Name, page, render function, and names of its results; `name?`: None if missing.
+"""Name, page, render function, and names of its results; `name?` may be missing.
 
-The function may be given by module and name: `bench_cores.loading`.
+The function is a callable, or a module and a name: `bench_cores.loading`.
 """
 
 
@@ -126,71 +126,71 @@ def _extract(result: TimedResult, memory: MemoryResult | None) -> str:
     return "\n\n".join([extracting(result), *([flat(memory)] if memory else [])])
 
 
-def _own(name: str, page: str = TABLES) -> Block:
-    """Return the block of a benchmark whose printed text is on its page."""
+def _printed(name: str, page: str = TABLES) -> Block:
+    """Return the block of a benchmark whose page has its printed text."""
     return name, page, f"bench_{name}.BENCHMARK.text", name
 
 
 BLOCKS: Sequence[Block] = (
     ("headline", README, _headline, "random_frames scaling?"),
     ("sequential", TABLES, _with_chart, "sequential"),
-    *(_own(name) for name in ("random_frames", "random_clips", "scaling", "startup")),
-    *(_own(name) for name in ("first_batch", "camera_windows", "proxy", "lerobot")),
+    *(_printed(name) for name in ("random_frames", "random_clips", "scaling", "startup")),
+    *(_printed(name) for name in ("first_batch", "camera_windows", "proxy", "lerobot")),
     ("live", TABLES, "bench_live.live", "live"),
     ("soak", TABLES, "soak.soak", "soak"),
     ("measuring", TABLES, "bench_overhead.measuring", "overhead observe"),
-    *(_own(name) for name in ("predictions", "planted", "times", "compare")),
+    *(_printed(name) for name in ("predictions", "planted", "times", "compare")),
     ("cameras", TABLES, "bench_cameras.cameras", "cameras cameras_speed"),
     ("cores_loading", SCALE, "bench_cores.loading", "cores"),
     ("cores_planning", SCALE, "bench_cores.planning", "cores"),
     ("cores_scanning", SCALE, "bench_cores.scanning", "cores"),
     ("cores_reading", SCALE, "bench_cores.reading", "cores"),
     ("extract", TABLES, _extract, "extract extract_memory?"),
-    _own("features"),
+    _printed("features"),
     ("sizing_decoding", SCALE, "bench_plan.decoding", "sequential extract? plan"),
     ("sizing_planning", SCALE, "bench_plan.planning", "plan"),
     ("sizing_features", SCALE, "bench_plan.features", "plan"),
-    _own("remote", SCALE),
+    _printed("remote", SCALE),
 )
 
 
 def main(*, check: bool = False, root: Path = ROOT, results: Path = RESULTS) -> None:
-    """Write what differs, or fail on it.
+    """Write the files that differ from the results, or fail if there are any.
 
     Args:
-        check: write nothing, fail on a difference
+        check: write nothing and fail on a difference
         root: folder of the pages
-        results: their folder
+        results: folder of the results
     """
     try:
-        wanted = generated(root, results)
+        texts = generated(root, results)
     except ValueError as error:
         sys.exit(str(error))
-    stale = [p for p, text in wanted.items() if not p.is_file() or p.read_text("utf-8") != text]
+    stale = [p for p, text in texts.items() if not p.is_file() or p.read_text("utf-8") != text]
     if check and stale:
         names = ", ".join(path.name for path in stale)
-        sys.exit(f"not what the results say: {names}; run: python -m benchmarks.pages")
+        sys.exit(f"out of date: {names}; run: python -m benchmarks.pages")
     for path in stale:
-        path.write_text(wanted[path], "utf-8")
+        path.write_text(texts[path], "utf-8")
         print(path)
 
 
 def generated(root: Path, results: Path) -> dict[Path, str]:
-    """Return every generated file and its text, from the existing results.
+    """Return every generated file with its text, from the existing results.
 
     Raises:
-        ValueError: a page lacks the markers of a result, or has them twice; or a result lacks a
-            figure of the README.
+        ValueError: a page has the markers of a result not exactly once, or a result lacks a figure
+            of the README.
     """
     files = dict(_charts(results))
     texts: dict[str, str] = {}
     for name, page, draw, names in BLOCKS:
-        results_read = {need: load(results, need.rstrip("?")) for need in names.split()}
-        if all(found or need.endswith("?") for need, found in results_read.items()):
+        inputs = {need: load(results, need.rstrip("?")) for need in names.split()}
+        if all(result or need.endswith("?") for need, result in inputs.items()):
             if isinstance(draw, str):
                 draw = resolve_name(f"benchmarks.{draw}")
             text = texts.get(page) or (root / page).read_text("utf-8")
-            texts[page] = replace_block(text, name, draw(*results_read.values()))
+            texts[page] = replace_block(text, name, draw(*inputs.values()))
     return files | {root / page: text for page, text in texts.items()}
 
 
@@ -218,8 +218,8 @@ def load(results: Path, name: str) -> Any:
 
 def _charts(results: Path) -> Iterator[tuple[Path, str]]:
     for name, names in (("sequential", NAMES), ("random_frames", CHARTED)):
-        if results_read := load(results, name):
-            lines = by_name(results_read)
+        if result := load(results, name):
+            lines = by_name(result)
             if name == "sequential":
                 lines = quickest_first(lines)
             for theme in THEMES:

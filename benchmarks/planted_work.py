@@ -1,4 +1,4 @@
-"""Training loops with a planted bottleneck, which does real work; run by `bench_planted`.
+"""Training loops that do real work and have a planted bottleneck; `bench_planted` runs them.
 
 python benchmarks/planted_work.py "slow decoding" --workers 2
 """
@@ -23,45 +23,48 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 _BLOCK: Final = bytes(1 << 14)
-"""Input of a piece of work: some 10 µs of SHA-256, with the GIL held for less than that."""
-_BUSY_PLACE: Final = "planted_work.py"
+"""Input of one unit of work: about 10 µs of SHA-256, with the GIL held for less."""
+_SCRIPT: Final = "planted_work.py"
 OWN: Final = "own-profile"
-"""Folder, in that of temporary files, of a profile that a script makes by itself."""
+"""Folder, below the temporary folder, of a profile that the script writes itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """A loop with work in milliseconds of CPU time of one core; half of it is a change to try."""
+    """Training loop; work is in milliseconds of CPU time on one core."""
 
     fetch: float = 0.3
-    """Of a batch, in `__getitem__`."""
+    """Work per batch in `__getitem__`."""
     uneven: float = 0.0
-    """Further work of every tenth sample."""
+    """Additional work of every tenth batch, in its first sample."""
     augment: float = 0.0
-    """Of a batch, in `__getitem__`, by PyTorch."""
+    """PyTorch work per batch in `__getitem__`."""
     read_bytes: int = 0
-    """Of a batch, read from files that are not in the page cache."""
+    """Bytes per batch, read from a file outside the page cache."""
     collate: float = 0.2
+    """Work per batch in `collate_fn`."""
     layers: int = 1
-    """Of the model; the work of forward and backward."""
+    """Layers of the model, for forward and backward."""
     frozen: int = 0
-    """Layers that run without gradients before the model."""
+    """Layers before the model that run without gradients."""
     slow_optimizer: bool = False
-    """A Python loop over many small parameters."""
+    """Whether the optimizer loops over many small parameters in Python."""
     own: float = 0.0
-    """Of a step, in the loop's own code."""
+    """Work per step in the code of the loop."""
     synced_writes: int = 0
-    """Writes of a step that wait for the disk."""
+    """Writes per step that wait for the disk."""
     log_lines: int = 0
-    """Messages of a step."""
+    """Log messages per step."""
     eval_every: int = 0
+    """Steps between evaluations; 0: none."""
     save_every: int = 0
+    """Steps between checkpoints; 0: none."""
     hog: bool = False
-    """A thread of the loop's process that runs Python all the time."""
+    """Whether another thread of the process runs Python all the time."""
     keeps: bool = False
-    """Keeps the losses with their graph."""
+    """Whether the loop keeps each loss with its graph."""
     pace_ms: float = 0.0
-    """Time between two batches of a source that is no DataLoader."""
+    """Time between batches of a source that is not a DataLoader; 0: a DataLoader."""
     trains: bool = True
     batches: int = 200
     batch_size: int = 8
@@ -70,26 +73,26 @@ class Loop:
     prefetch: int = 2
     persistent: bool = False
     framework: str = "plain"
-    """`plain`, `lightning`, `hf`, `torchrun` with two ranks."""
+    """`plain`, `lightning`, `hf`, or `torchrun` with two ranks."""
     late_fetch: float = 0.0
-    """Further work of rank 1, of a batch in `__getitem__`."""
+    """Additional `fetch` of rank 1."""
     late_own: float = 0.0
-    """Further work of rank 1, of a step in the loop's own code."""
+    """Additional `own` of rank 1."""
     video: str = ""
-    """A file that is read by `headrace.FrameLoader`."""
+    """Video for `headrace.FrameLoader`; empty: a DataLoader."""
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A loop and what a verdict on it may say."""
+    """Loop and the right verdict on it."""
 
     loop: Loop
     bound_by: tuple[str, ...]
-    """Right bottlenecks."""
+    """Right bottlenecks; one suffices."""
     cause: str = ""
     """Right cause of a slow step."""
     words: str = ""
-    """What its text must contain."""
+    """Words that the text must contain."""
 
 
 _STEP: Final = ("step",)
@@ -98,7 +101,7 @@ PLANTED: Final[dict[str, Planted]] = {
     "slow decoding": Planted(Loop(fetch=24), _LOADING),
     "slow augmentation": Planted(Loop(augment=20, layers=2), _LOADING),
     "slow collating": Planted(Loop(collate=20, workers=1), _LOADING),
-    "a slow disk": Planted(Loop(read_bytes=32 << 20, batches=120), _LOADING),
+    "slow disk": Planted(Loop(read_bytes=32 << 20, batches=120), _LOADING),
     "too few workers": Planted(Loop(fetch=30, own=8, workers=1), _LOADING),
     "too many workers": Planted(
         Loop(fetch=12, own=8, workers=8, batches=400), (*_LOADING, "step"), "own code"
@@ -109,35 +112,33 @@ PLANTED: Final[dict[str, Planted]] = {
         ),
         ("queue transfer",),
     ),
-    "workers that start again": Planted(
-        Loop(fetch=2, batches=15, epochs=10, workers=2), ("start-up",)
-    ),
+    "restarted workers": Planted(Loop(fetch=2, batches=15, epochs=10, workers=2), ("start-up",)),
     "uneven samples": Planted(Loop(fetch=2, uneven=160, workers=1), _LOADING),
-    "a paced source": Planted(Loop(pace_ms=40, batches=100), ("source",)),
-    "a slow model": Planted(Loop(layers=24), _STEP, "model"),
-    "a frozen model": Planted(Loop(frozen=40), _STEP, "forward without gradients"),
+    "paced source": Planted(Loop(pace_ms=40, batches=100), ("source",)),
+    "slow model": Planted(Loop(layers=24), _STEP, "model"),
+    "frozen model": Planted(Loop(frozen=40), _STEP, "forward without gradients"),
     "inference": Planted(Loop(layers=40, trains=False), _STEP, "forward without gradients"),
-    "a slow optimizer": Planted(Loop(slow_optimizer=True), _STEP, "optimizer"),
+    "slow optimizer": Planted(Loop(slow_optimizer=True), _STEP, "optimizer"),
     "logging at every step": Planted(Loop(log_lines=400), _STEP, "logging"),
     "frequent evaluations": Planted(Loop(eval_every=10), _STEP, "evaluation"),
     "frequent checkpoints": Planted(Loop(save_every=5), _STEP, "checkpointing"),
-    "the GIL": Planted(
+    "GIL": Planted(
         Loop(fetch=0, collate=0, batch_size=1, own=0.1, hog=True, batches=40), _STEP, "GIL"
     ),
-    "a slow sink": Planted(Loop(synced_writes=6), _STEP, "own code", _BUSY_PLACE),
-    "a slow window": Planted(Loop(own=20), _STEP, "own code", _BUSY_PLACE),
-    "memory that grows": Planted(Loop(keeps=True, own=10), _STEP, "own code", "memory grows"),
-    "Lightning, a slow model": Planted(Loop(layers=24, framework="lightning"), _STEP, "model"),
+    "slow sink": Planted(Loop(synced_writes=6), _STEP, "own code", _SCRIPT),
+    "slow window": Planted(Loop(own=20), _STEP, "own code", _SCRIPT),
+    "growing memory": Planted(Loop(keeps=True, own=10), _STEP, "own code", "memory grows"),
+    "Lightning, slow model": Planted(Loop(layers=24, framework="lightning"), _STEP, "model"),
     "Lightning, slow decoding": Planted(Loop(fetch=24, framework="lightning"), _LOADING),
-    "Hugging Face, a slow model": Planted(Loop(layers=24, framework="hf"), _STEP, "model"),
+    "Hugging Face, slow model": Planted(Loop(layers=24, framework="hf"), _STEP, "model"),
     "Hugging Face, slow decoding": Planted(Loop(fetch=24, framework="hf"), _LOADING),
-    "torchrun, a late rank by its data": Planted(
+    "torchrun, one rank with slow data": Planted(
         Loop(framework="torchrun", late_fetch=30), _STEP, "data"
     ),
-    "torchrun, a late rank by its step": Planted(
+    "torchrun, one rank with slow steps": Planted(
         Loop(framework="torchrun", late_own=30), _STEP, "rest"
     ),
-    "frames of a video": Planted(Loop(video="given", batches=60), ("decode",)),
+    "video frames": Planted(Loop(video="given", batches=60), ("decode",)),
 }
 """Name → loop."""
 HALVES: Final = {
@@ -146,20 +147,21 @@ HALVES: Final = {
     "Half of the work at": ("own", "synced_writes", "late_own"),
     "Log half as often": ("log_lines",),
 }
-"""Beginning of an advice → work that it halves."""
+"""Start of an advice → fields that it halves."""
 DOUBLES: Final = {"Evaluate half as often": "eval_every", "Save half as often": "save_every"}
+"""Advice → field that it doubles."""
 
 
 def change_of(loop: Loop, words: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the fields that an advice changes; None: it cannot be made here."""
+    """Return the changed fields of a loop that takes an advice; None: it cannot take it."""
     names = {"num_workers": "workers", "prefetch_factor": "prefetch"}
     names |= {"persistent_workers": "persistent"}
     if options and loop.framework != "hf":
         return {names[option]: value for option, value in options.items()}
-    for begin, works in HALVES.items():
-        if words.startswith(begin):
-            known = {name: getattr(loop, name) for name in works}
-            return {name: type(value)(value / 2) for name, value in known.items() if value}
+    for start, fields in HALVES.items():
+        if words.startswith(start):
+            values = {name: getattr(loop, name) for name in fields}
+            return {name: type(value)(value / 2) for name, value in values.items() if value}
     if words in DOUBLES:
         return {DOUBLES[words]: 2 * getattr(loop, DOUBLES[words])}
     if words.startswith("Move the Python work of the other threads"):
@@ -168,17 +170,17 @@ def change_of(loop: Loop, words: str, options: Mapping[str, Any]) -> dict[str, A
 
 
 def work(milliseconds: float) -> None:
-    """Compute for so much CPU time of this thread."""
+    """Compute for this CPU time of the thread."""
     end = time.thread_time() + milliseconds / 1e3
     while time.thread_time() < end:
         hashlib.sha256(_BLOCK).digest()
 
 
 class Samples(Dataset[torch.Tensor]):
-    """Samples that cost what a loop says."""
+    """Samples with the work of a loop."""
 
     def __init__(self, loop: Loop, folder: Path) -> None:
-        """Use files of `folder` where a loop reads any."""
+        """Write a file into `folder` if the loop reads bytes."""
         self._loop, self._file = loop, folder / "samples.bin"
         if loop.read_bytes:
             with self._file.open("wb") as file:
@@ -216,10 +218,10 @@ class Samples(Dataset[torch.Tensor]):
 
 
 class Model(torch.nn.Module):
-    """Convolutions, and parameters that only an optimizer has work with."""
+    """Convolutions; with `slow_optimizer`, also parameters that only the optimizer uses."""
 
     def __init__(self, loop: Loop) -> None:
-        """Make the layers of `loop`."""
+        """Create the layers of a loop."""
         super().__init__()
         self.body = torch.nn.Sequential(*_layers(loop.layers))
         self.head = torch.nn.Linear(3, 7)
@@ -229,8 +231,8 @@ class Model(torch.nn.Module):
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
         """Return logits, [N, 7]."""
         extra = sum(part.sum() for part in self.many[:1])
-        found: torch.Tensor = self.head(self.body(pictures).mean((-1, -2))) + extra
-        return found
+        logits: torch.Tensor = self.head(self.body(pictures).mean((-1, -2))) + extra
+        return logits
 
 
 def _layers(count: int) -> list[torch.nn.Module]:
@@ -243,19 +245,18 @@ def _loss(logits: torch.Tensor) -> torch.Tensor:
 
 
 class Trainer:
-    """The loop around a model: what a user writes."""
+    """Training loop around a model, as a user writes it."""
 
     def __init__(self, loop: Loop, folder: Path) -> None:
-        """Prepare a model, an optimizer, a log and files in `folder`."""
+        """Create the model and the optimizer; the log is in `folder`."""
         self._loop, self._folder = loop, folder
         self.model: torch.nn.Module = Model(loop)
         self._frozen = torch.nn.Sequential(*_layers(loop.frozen))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), foreach=False)
         for part in self.model.get_submodule("many").parameters():
             part.grad = torch.ones_like(part)
-        handler = logging.FileHandler(folder / "train.log")
         self._log = logging.getLogger("planted")
-        self._log.addHandler(handler)
+        self._log.addHandler(logging.FileHandler(folder / "train.log"))
         self._log.setLevel(logging.INFO)
         self._log.propagate = False
         self._kept: list[torch.Tensor] = []
@@ -267,7 +268,7 @@ class Trainer:
             self.step(index, pictures)
 
     def step(self, index: int, pictures: torch.Tensor) -> None:
-        """Train on a batch, and do what the loop does besides."""
+        """Train on a batch, then do the other work of a step."""
         loop = self._loop
         if not loop.trains:
             with torch.no_grad():
@@ -281,7 +282,7 @@ class Trainer:
         self.besides(index, loss)
 
     def besides(self, index: int, loss: torch.Tensor) -> None:
-        """Log, save, evaluate, write."""
+        """Do the work of a step besides training: log, compute, write, save, evaluate."""
         loop = self._loop
         for line in range(loop.log_lines):
             self._log.info("step %d, line %d: loss %.4f", index, line, loss.item())
@@ -297,11 +298,11 @@ class Trainer:
             self._kept.append(loss + torch.zeros(1 << 17))
 
     def slide(self, milliseconds: float) -> None:
-        """Compute in Python, as a window over past results does."""
+        """Compute in Python, like a window over past results."""
         work(milliseconds)
 
     def write(self, count: int) -> None:
-        """Write, each time to the disk."""
+        """Write `count` blocks, each synced to the disk."""
         with (self._folder / "sink.bin").open("wb") as file:
             for _ in range(count):
                 file.write(_BLOCK)
@@ -309,7 +310,7 @@ class Trainer:
                 os.fsync(file.fileno())
 
     def evaluate(self) -> None:
-        """Run the model over further data."""
+        """Run the model on other data."""
         self.model.eval()
         data = DataLoader(Samples(Loop(fetch=4, batches=12), self._folder), batch_size=8)
         with torch.no_grad():
@@ -365,7 +366,7 @@ def _paced(loop: Loop) -> Iterator[torch.Tensor]:
 
 
 def _run_plain(loop: Loop, folder: Path) -> None:
-    """Run over a DataLoader, frames of headrace, or a source that only its own block profiles."""
+    """Train on a DataLoader, a FrameLoader, or a paced source that the script profiles itself."""
     trainer, batches = Trainer(loop, folder), _loader(loop, folder)
     if loop.video:
         from headrace import FrameLoader
@@ -454,10 +455,10 @@ _RUNS: Final = {
 
 
 def main(words: Sequence[str]) -> None:
-    """Run one loop of `PLANTED`, with fields replaced by a JSON object."""
+    """Run a loop of `PLANTED`; a JSON object replaces its fields."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", choices=PLANTED)
-    parser.add_argument("--fields", type=json.loads, default={})
+    parser.add_argument("name", choices=PLANTED, help="loop to run")
+    parser.add_argument("--fields", type=json.loads, default={}, help="replace fields; JSON")
     arguments = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as folder:
         run(replace(PLANTED[arguments.name].loop, **arguments.fields), Path(folder))

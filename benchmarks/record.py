@@ -23,32 +23,32 @@ class Repeat(Record):
 
     wall_seconds: float = Field(validation_alias=AliasChoices("wall_seconds", "wall"))
     frames: int = 0
-    """Delivered frames; a clip counts all its frames. 0: none requested."""
+    """Delivered frames, including all frames of clips; 0 if the run requests no frames."""
     cpu_seconds: float | None = Field(
         default=None, validation_alias=AliasChoices("cpu_seconds", "cpu")
     )
     """CPU time of all threads and processes."""
     others_cpu_seconds: float | None = None
-    """CPU time of other programs meanwhile; near 0 on a quiet machine."""
+    """CPU time of other programs during the run; near 0 on a quiet machine."""
     scan_seconds: float | None = None
     """Time to open the loader with new files."""
     open_seconds: float | None = None
     """Time to open the loader with known files."""
     first_seconds: float | None = None
-    """Time from then to the first frames."""
+    """Time from the open loader to the first frames."""
     lookahead: int | None = None
-    """Requests planned together by the loader."""
+    """Requests that the loader plans together."""
     warm_up_frames: int | None = None
     """Frames delivered before the clock started."""
     decoded: int | None = None
     """Frames decoded."""
     seeks: int | None = None
     opens: int | None = None
-    """Files opened, repeats included."""
+    """Times a file was opened."""
     open_files: int | None = None
-    """Max file descriptors above those before, after any batch."""
+    """Max file descriptors after a batch, minus those before the loader opened."""
     memory_bytes: int | None = None
-    """Peak memory above that before the first file was opened; without worker processes."""
+    """Peak RSS minus RSS before the first file was opened; without worker processes."""
     peak_rss_bytes: int | None = None
     """Peak memory of the process, imports included."""
     written_bytes: int | None = None
@@ -61,7 +61,7 @@ class Repeat(Record):
 
     @property
     def others_share(self) -> float | None:
-        """CPU time of other programs ÷ all CPU time. Above 0.05: repeat it."""
+        """CPU time of other programs ÷ all CPU time; repeat a run above 0.05."""
         if self.cpu_seconds is None or self.others_cpu_seconds is None:
             return None
         return self.others_cpu_seconds / max(1e-9, self.others_cpu_seconds + self.cpu_seconds)
@@ -75,12 +75,12 @@ class Repeat(Record):
 
     @property
     def is_filled(self) -> bool:
-        """Whether the look-ahead was full before timing."""
+        """Whether the lookahead was full before timing."""
         return (self.warm_up_frames or 0) >= (self.lookahead or 0)
 
 
 class Tried(Record):
-    """Measurement that may fail; the reason is kept."""
+    """Measurement that may fail, with the reason."""
 
     failure: str | None = None
     """Reason of missing figures."""
@@ -129,7 +129,7 @@ class Timed(Tried):
         last = self.repeats[-1]
         speed = f", {last.frames_per_second:.1f} frames/s" if last.frames else ""
         share = last.others_share
-        others = "" if share is None else f", others used {share:.0%} of the machine"
+        others = "" if share is None else f", other programs used {share:.0%} of the CPU time"
         return f"{last.wall_seconds:.2f} s{speed}{others}"
 
     @property
@@ -176,7 +176,7 @@ class Row(Timed):
     """Kind of media."""
     versions: dict[str, str] = Field(default_factory=dict)
     equality: Equality | None = None
-    """None: not reached, or no frames are compared."""
+    """Comparison with the reference frames; None: not compared."""
 
     @property
     def words(self) -> str:
@@ -202,8 +202,8 @@ class Row(Timed):
         if self.repeats or not self.equality:
             return super().progress
         figures = self.equality
-        right = "equal" if figures.holds else f"{figures.missing} missing and {figures.wrong} wrong"
-        return f"{figures.frames} frames, {right}"
+        words = "equal" if figures.holds else f"{figures.missing} missing and {figures.wrong} wrong"
+        return f"{figures.frames} frames, {words}"
 
     @property
     def speed(self) -> float:
@@ -221,11 +221,11 @@ class Result(Record):
     """Saved result of a benchmark."""
 
     provenance: Provenance
-    """Provenance; its configuration holds the benchmark's parameters."""
+    """Provenance, with the benchmark's parameters as configuration."""
     has_time_of_day: bool = True
     """False if only the day is known: `provenance.created` is its start."""
     media: dict[str, Any] = Field(default_factory=dict)
-    """Recipe of the media, and the decoding properties of each kind."""
+    """Recipe of the media, and decoding properties of each kind."""
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -239,7 +239,7 @@ class Result(Record):
 
 
 class Rows(Result, Generic[AnyRow]):
-    """Result of one row each: a variant, a loop, a file."""
+    """Result with one row per variant, loop or file."""
 
     rows: tuple[AnyRow, ...] = ()
 
@@ -275,7 +275,7 @@ class TimedResult(Rows[Row]):
         if differ:
             raise ValueError(
                 f"{path} was measured under other conditions ({', '.join(differ)}); "
-                "begin anew, without --resume, or name another --out"
+                "start again without --resume, or name another --out"
             )
         return figures
 
@@ -287,19 +287,19 @@ def origin(**parameters: object) -> Provenance:
 
 
 def command() -> tuple[str, ...]:
-    """Return this process's command line; paths inside the checkout are relative to its root."""
+    """Return the command line of this process, without absolute paths."""
     return tuple(_shown(Path(word)) if Path(word).is_absolute() else word for word in sys.argv)
 
 
 def _shown(path: Path) -> str:
-    """Return a path inside the checkout unchanged, other paths by name only."""
+    """Return a path inside the checkout relative to its root, other paths by name only."""
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else path.name
 
 
 def _conditions(result: Result) -> dict[str, Any]:
     """Return the fields that must be equal for repeats to be combined."""
     known = result.model_dump(mode="json", exclude_none=True)
-    made = known["provenance"]
-    made["machine"].pop("available_bytes", None)  # another at every moment
-    facts = {name: made.get(name) for name in ("commit", "configuration", "machine", "versions")}
+    source = known["provenance"]
+    source["machine"].pop("available_bytes", None)  # differs at every moment
+    facts = {name: source.get(name) for name in ("commit", "configuration", "machine", "versions")}
     return {**facts, "media": known["media"]}

@@ -1,10 +1,10 @@
-"""Does a live run stay as it is: its memory, its threads, its open files?
+"""Do the memory, threads or open files of a long live run grow?
 
 python -m benchmarks.soak --minutes 1    # a first look
-python -m benchmarks.soak                # a record that is kept; 10 minutes and a half
+python -m benchmarks.soak                # the full run, 10.5 minutes
 
-`headrace run` on 720p at 30 frames a second, with its page on and one client that asks for every
-picture and every second for the figures, as a browser does.
+`headrace run` reads 720p at 30 frames per second and serves its page. One client requests every
+image, and the metrics every second, like a browser.
 """
 
 import math
@@ -38,15 +38,15 @@ from headrace.runtime.threads import ThreadGroup, call_every
 from headrace.testing.rtsp import RtspServer, can_serve_rtsp
 
 STEP_BYTES = 200
-"""Bytes that a run records per step: about fifteen numbers, and waits in five queues. Bounded to
-the last 100,000 steps and 65,536 waits: about 20 MB."""
+"""Bytes recorded per step: about fifteen numbers, and the waits in five queues. The record has at
+most 100,000 steps and 65,536 waits, about 20 MB."""
 
 
 class LongLatency(Quantiles):
     """Age of a frame at its result, in milliseconds."""
 
     base: str
-    """Base of the age."""
+    """Start of the age: `arrival`, `schedule`."""
     p99: float | None = None
     """None: too few samples."""
 
@@ -58,9 +58,9 @@ class SoakResult(Result, Part, Conserved):
     source: str
     model: str
     warm_up_seconds: float
-    """Uncounted start of the run."""
+    """Start of the run that is left out of all checks."""
     outcome: str
-    """Frames of the run, by its session."""
+    """Outcome in the run's session."""
     frames_per_second: float | None = None
     latency_ms: LongLatency | None = None
     rss_bytes: Series
@@ -69,7 +69,7 @@ class SoakResult(Result, Part, Conserved):
     pictures: int
     """Images received by the client."""
     refused: int
-    """Requests answered with an error."""
+    """Requests that failed with an HTTP error."""
 
     @property
     def warm_rss(self) -> Series:
@@ -78,17 +78,17 @@ class SoakResult(Result, Part, Conserved):
 
     @property
     def is_memory_flat(self) -> bool:
-        """Whether it grew by at most its record of the steps in that time, and 1 %."""
-        found, fps = self.warm_rss, self.frames_per_second or 0.0
-        if not found.values:
+        """Whether memory grew by at most 1 % plus the record of the steps."""
+        rss, fps = self.warm_rss, self.frames_per_second or 0.0
+        if not rss.values:
             return False
-        record_bytes = STEP_BYTES * fps * (found.at_seconds[-1] - found.at_seconds[0])
-        return found.growth <= record_bytes + max(found.values) / 100
+        record_bytes = STEP_BYTES * fps * (rss.at_seconds[-1] - rss.at_seconds[0])
+        return rss.growth <= record_bytes + max(rss.values) / 100
 
     def is_level(self, series: Series) -> bool:
         """Whether the median of the second half after the warm-up is at most that of the first.
 
-        The median, not the maximum: a sample may catch a connection that is about to close.
+        The median, because single samples may include a connection that is about to close.
         """
         values = series.after(self.warm_up_seconds).values
         half = len(values) // 2
@@ -96,18 +96,18 @@ class SoakResult(Result, Part, Conserved):
 
     @property
     def are_level(self) -> bool:
-        """Whether threads and open files are."""
+        """Whether threads and open files are level."""
         return self.is_level(self.threads) and self.is_level(self.open_files)
 
     @property
     def is_right(self) -> bool:
-        """Whether it ended normally and all checks passed."""
-        is_kept = self.is_conserved and self.is_memory_flat and self.are_level
-        return self.outcome == "complete" and is_kept
+        """Whether the run completed and all checks passed."""
+        is_constant = self.is_conserved and self.is_memory_flat and self.are_level
+        return self.outcome == "complete" and is_constant
 
 
 def session_fields(session: Session) -> dict[str, Any]:
-    """Return the fields from the run's session."""
+    """Return fields of a `SoakResult` from the session of the run."""
     metrics, latency = Metrics.of(session), None
     if (age := metrics.latency) is not None:
         figures = {name: getattr(age.ms, name) for name in ("count", "p50", "p95", "p99")}
@@ -124,10 +124,10 @@ def session_fields(session: Session) -> dict[str, Any]:
 
 
 def soak(result: SoakResult) -> str:
-    """Return the text of the parameters and results."""
+    """Return a table of the run, with notes."""
     memory, latency = result.warm_rss, result.latency_ms
     lines = [
-        ("came to its end", yes(result.outcome == "complete")),
+        ("completed", yes(result.outcome == "complete")),
         ("frames", f"{result.arrived:,}"),
         *((f"dropped, {words}", f"{count:,}") for words, count in sorted(result.drops.items())),
         ("arrived = delivered + dropped + in flight", yes(result.is_conserved)),
@@ -138,22 +138,23 @@ def soak(result: SoakResult) -> str:
         lines.append((f"latency, {name}", f"{value} ms" if value else "too few"))
     lines += [
         ("memory", f"{max(memory.values, default=0) / 2**20:,.0f} MiB"),
-        ("its slope", f"{memory.slope * 60 / 2**20:+.2f} MiB a minute"),
-        ("flat, but for the record of the steps", yes(result.is_memory_flat)),
+        ("memory growth", f"{memory.slope * 60 / 2**20:+.2f} MiB a minute"),
+        ("memory is flat, apart from the step record", yes(result.is_memory_flat)),
         ("threads", _range(result.threads.after(result.warm_up_seconds).values)),
         ("open files", _range(result.open_files.after(result.warm_up_seconds).values)),
-        ("threads and open files level", yes(result.are_level)),
-        ("pictures a browser got", f"{result.pictures:,}"),
+        ("threads and open files do not grow", yes(result.are_level)),
+        ("images received by the browser", f"{result.pictures:,}"),
     ]
     per_minute = (result.frames_per_second or 0.0) * 60 * STEP_BYTES / 2**20
     source = "an RTSP server" if result.source == "rtsp" else "a paced file"
     notes = (
         f"`headrace run` of {result.model} on {source}, 720p at 30 frames/s, for "
-        f"{result.minutes:g} min, its page open in one browser. Judged after "
-        f"{result.warm_up_seconds:.0f} s: memory by least squares over samples, allowing 1% and "
-        f"what the run keeps of each step for its report ({per_minute:.1f} MiB a minute, for the "
-        "first 100,000 steps). Level: the second half held no more than the first, by its median. "
-        f"Latency counts from {'arrival' if latency is None else latency.base}.\n"
+        f"{result.minutes:g} min, with its page open in one browser. The checks leave out the "
+        f"first {result.warm_up_seconds:.0f} s. Memory is flat if it grows, by least squares, by "
+        f"at most 1% plus the step record of the report ({per_minute:.1f} MiB a minute, up to "
+        "100,000 steps). Threads and open files do not grow if the median of the second half is at "
+        "most that of the first. Latency counts from "
+        f"{'arrival' if latency is None else latency.base}.\n"
         f"{result.where}"
     )
     return table((f"{result.minutes:g} min", ""), lines, notes)
@@ -164,10 +165,11 @@ def _range(values: tuple[float, ...]) -> str:
 
 
 _START_SECONDS = 60
-"""Time limit until the page is up, and beyond the run time until the exit."""
+"""Max seconds until the page is served, and from the end of the run until the exit."""
 _ENDING_SECONDS = 1
-"""End of sampling before the end of the run, when it closes its files."""
+"""Seconds between the last sample and the end of the run, when it closes its files."""
 _WATCH = "Watch it at "
+"""Start of the line with the address of the page."""
 
 
 def measure(
@@ -180,21 +182,21 @@ def measure(
     clip_seconds: int = 80,
     media: Path = DEFAULT_ROOT,
 ) -> Iterator[SoakResult]:
-    """Run and sample.
+    """Run, sample and check.
 
     Args:
-        minutes: that it lasts
-        model: of torchvision, with random weights
-        source: a server, or a paced file
-        sample_seconds: between two samples
-        warm_up: seconds that memory is not judged by
-        clip_seconds: of the video that is repeated
+        minutes: duration of the run
+        model: torchvision model, with random weights
+        source: RTSP server, or a file at its own frame rate
+        sample_seconds: seconds between samples
+        warm_up: seconds at the start that the checks leave out
+        clip_seconds: duration of the clip that is repeated
         media: folder of the clip
     """
     if source == "rtsp" and not can_serve_rtsp():
         sys.exit("no GStreamer RTSP server; run scripts/system_packages.sh, or give --source file")
-    asked: dict[str, Any] = {"minutes": minutes, "source": source, "model": model}
-    made = origin(**asked, sample_seconds=sample_seconds, warm_up=warm_up)
+    parameters: dict[str, Any] = {"minutes": minutes, "source": source, "model": model}
+    provenance = origin(**parameters, sample_seconds=sample_seconds, warm_up=warm_up)
     times = math.ceil((minutes * 60 + _START_SECONDS) / clip_seconds)
     clip = loop_media(numbered_clip(media, clip_seconds), times).resolve()
     with TemporaryDirectory() as folder, _served(clip, source) as address:
@@ -202,16 +204,16 @@ def measure(
         samples, client = _soak(address, model, minutes * 60, sample_seconds, out)
         session = Session.load(out / "session.json")
     series: dict[str, Any] = {
-        name: Series.of((round(seconds, 2), sample[place]) for seconds, sample in samples)
-        for place, name in enumerate(("rss_bytes", "threads", "open_files"))
+        name: Series.of((round(seconds, 2), sample[column]) for seconds, sample in samples)
+        for column, name in enumerate(("rss_bytes", "threads", "open_files"))
     }
     series |= {"pictures": client.pictures, "refused": client.refused, **session_fields(session)}
-    yield SoakResult(provenance=made, warm_up_seconds=warm_up, **asked, **series)
+    yield SoakResult(provenance=provenance, warm_up_seconds=warm_up, **parameters, **series)
 
 
 @contextmanager
 def _served(clip: Path, source: str) -> Iterator[list[str]]:
-    """Return the command line arguments of the source."""
+    """Yield the command-line arguments of the source; the server runs during the block."""
     if source == "file":
         yield [str(clip), "--pace", "realtime"]
         return
@@ -226,19 +228,19 @@ def _served(clip: Path, source: str) -> Iterator[list[str]]:
 def _soak(
     address: list[str], model: str, seconds: float, sample_seconds: float, out: Path
 ) -> tuple[list[tuple[float, tuple[float, ...]]], "_Client"]:
-    """Samples of (seconds, (bytes, threads, open files)), and the client."""
+    """Return samples of (seconds, (bytes, threads, open files)), and the client."""
     log = out.with_suffix(".log")
     words = ["--model-name", model, "--weights", "none", "--no-video", "--view", "web"]
     words += ["--web-port", "0", "--max-seconds", str(seconds), "--out", str(out)]
     command = headrace_command("run", *address, "--quiet", *words)
-    with log.open("w", encoding="utf-8") as written:
-        run = subprocess.Popen(command, cwd=ROOT, stdout=written, stderr=subprocess.STDOUT)
+    with log.open("w", encoding="utf-8") as output:
+        run = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
         try:
             client = _Client(_page_of(log, run))
-            watched = psutil.Process(run.pid)
+            process = psutil.Process(run.pid)
 
             def sample() -> tuple[float, ...]:
-                return watched.memory_info().rss, watched.num_threads(), watched.num_fds()
+                return process.memory_info().rss, process.num_threads(), process.num_fds()
 
             with (
                 client.browsing(),
@@ -249,7 +251,7 @@ def _soak(
             try:
                 run.wait(_ENDING_SECONDS + _START_SECONDS)
             except subprocess.TimeoutExpired:
-                sys.exit(f"the run did not end {_START_SECONDS} s after its time")
+                sys.exit(f"the run did not end within {_START_SECONDS} s after its --max-seconds")
             if run.returncode:
                 sys.exit(f"the run failed: {log.read_text('utf-8').strip().splitlines()[-1]}")
             return samples, client
@@ -265,12 +267,12 @@ def _page_of(log: Path, run: "subprocess.Popen[bytes]") -> str:
             if line.startswith(_WATCH):
                 return line.removeprefix(_WATCH).strip()
         sleep(0.1)
-    sys.exit(f"no page: {log.read_text('utf-8').strip() or 'the run said nothing'}")
+    sys.exit(f"no page: {log.read_text('utf-8').strip() or 'the run printed nothing'}")
 
 
 @dataclass
 class _Client:
-    """Client of the page of a run."""
+    """HTTP client of the page of a run."""
 
     page: str
     pictures: int = 0
@@ -278,10 +280,10 @@ class _Client:
 
     @contextmanager
     def browsing(self) -> Iterator[None]:
-        """Request one image after the other, and the metrics every second, during the block."""
+        """Request images one after another, and the metrics every second, during the block."""
         is_over = threading.Event()
 
-        def look() -> None:
+        def request_images() -> None:
             number = "0"
             while not is_over.is_set():
                 headers = self._get(f"picture.jpg?after={number}")
@@ -292,15 +294,15 @@ class _Client:
                 self.pictures += 1
 
         with ThreadGroup(is_over.set) as threads, call_every(lambda: self._get("status.json"), 1.0):
-            threads.start("browser", look)
+            threads.start("browser", request_images)
             yield
 
     def _get(self, path: str) -> Any:
-        """Return the headers of the answer; None without an answer."""
+        """Return the headers of the response; None: no response."""
         try:
-            with urlopen(f"{self.page}{path}", timeout=20) as answer:
-                answer.read()
-                return answer.headers if answer.status == 200 else None
+            with urlopen(f"{self.page}{path}", timeout=20) as response:
+                response.read()
+                return response.headers if response.status == 200 else None
         except HTTPError as error:
             self.refused += 1
             error.close()
@@ -309,9 +311,12 @@ class _Client:
         return None
 
 
-BENCHMARK = Benchmark(
-    "soak", __doc__, measure, lambda result: f"{soak(result)}\nall of it: {yes(result.is_right)}"
-)
+def text(result: SoakResult) -> str:
+    """Return the table, and whether all checks passed."""
+    return f"{soak(result)}\nall checks passed: {yes(result.is_right)}"
+
+
+BENCHMARK = Benchmark("soak", __doc__, measure, text)
 
 if __name__ == "__main__":
     BENCHMARK.main()

@@ -1,9 +1,9 @@
-"""Both ends of the protocol of worker processes: JSON on stdin, answered by one line of JSON.
+"""Both ends of the worker protocol: a JSON request on stdin, a line of JSON as the answer.
 
 {"case": "cases:every_frame", "cores": 2, "library": "decord", "paths": [...], ...}
 
-A case is a function of a module of `benchmarks`, by default `answer`; the other fields are its
-arguments. With `cores`, the process is bound to this number of cores.
+`case` names a module of `benchmarks` and a function, by default `answer`; the other fields are its
+arguments. `cores` binds the process to this number of cores.
 """
 
 import json
@@ -55,10 +55,10 @@ def steady(
     warm_up_seconds: float = math.inf,
     least_frames: Callable[[], int] = int,
 ) -> dict[str, Any]:
-    """Time batches for `seconds` after a warm-up; return fields of a `Repeat`.
+    """Time batches in steady state; return fields of a `Repeat`.
 
-    The warm-up ends after the delivery's warm-up frames, or its time limit. The timing lasts at
-    least `seconds` and `least_frames`.
+    The warm-up ends after as many frames as the lookahead, or at its time limit. The timing lasts
+    at least `seconds` and `least_frames`.
     """
     batches, lookahead, count = delivery
     warming = Meter()
@@ -70,9 +70,9 @@ def steady(
     while meter.wall_seconds < seconds or frames < least_frames():
         frames += len(next(batches))
     times, after = meter.read(), count()
-    warmed = {"first_seconds": first_seconds, "warm_up_frames": warm_up_frames}
-    spent = {name: after[name] - before[name] for name in before}
-    return {**times, **warmed, "lookahead": lookahead(), "frames": frames, **spent}
+    warm_up = {"first_seconds": first_seconds, "warm_up_frames": warm_up_frames}
+    counts = {name: after[name] - before[name] for name in before}
+    return {**times, **warm_up, "lookahead": lookahead(), "frames": frames, **counts}
 
 
 def rss_bytes() -> int:
@@ -107,14 +107,14 @@ class WorkerError(Exception):
 
 
 def ask_worker(
-    asked: Mapping[str, Any], *, source: Path = SOURCE, cache: Path | None = None
+    request: Mapping[str, Any], *, source: Path = SOURCE, cache: Path | None = None
 ) -> dict[str, Any]:
     """Send a request to a fresh process that imports headrace from `source`.
 
-    A folder `cache` replaces the user's cache folder: only its indexes are known.
+    A folder `cache` replaces the user's cache folder, so only its indexes are known.
 
     Raises:
-        WorkerError: the process failed, or gave no answer in time.
+        WorkerError: the process failed, or did not answer in time.
     """
     environment = {**os.environ, "PYTHONPATH": python_path(source)}
     if cache is not None:
@@ -122,7 +122,7 @@ def ask_worker(
     try:
         run = subprocess.run(
             [sys.executable, "-m", "benchmarks.worker"],
-            input=json.dumps(asked),
+            input=json.dumps(request),
             cwd=ROOT,
             env=environment,
             capture_output=True,
@@ -138,32 +138,32 @@ def ask_worker(
     return answer
 
 
-def answer_here(asked: Mapping[str, Any]) -> dict[str, Any]:
+def answer_here(request: Mapping[str, Any]) -> dict[str, Any]:
     """Answer in this process, without core binding."""
-    words = {name: value for name, value in asked.items() if name not in ("case", "cores")}
-    module, _, function = asked["case"].partition(":")
+    arguments = {name: value for name, value in request.items() if name not in ("case", "cores")}
+    module, _, function = request["case"].partition(":")
     case = resolve_name(f"benchmarks.{module}:{function or 'answer'}")
-    answer: dict[str, Any] = case(**words)
+    answer: dict[str, Any] = case(**arguments)
     return answer
 
 
 def headrace_command(*words: object) -> list[str]:
-    """Return a command of headrace, for a process of its own."""
+    """Return the command line of `headrace` with these arguments."""
     return [sys.executable, "-m", "headrace", *map(str, words)]
 
 
 def python_path(source: Path = SOURCE) -> str:
-    """Return PYTHONPATH of a process that imports headrace of `source`, and the benchmarks."""
+    """Return the PYTHONPATH for headrace from `source`, and for the benchmarks."""
     paths = [str(source), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return os.pathsep.join(paths)
 
 
 def main() -> None:
-    """Read a request, bind to its cores with later threads and children, answer, exit."""
-    asked = json.load(sys.stdin)
-    if (count := asked.get("cores")) is not None and hasattr(os, "sched_setaffinity"):
+    """Read a request, bind this process and its children to the cores, and print the answer."""
+    request = json.load(sys.stdin)
+    if (count := request.get("cores")) is not None and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
-    print(json.dumps(answer_here(asked)), flush=True)
+    print(json.dumps(answer_here(request)), flush=True)
 
 
 if __name__ == "__main__":

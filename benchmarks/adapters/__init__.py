@@ -1,4 +1,4 @@
-"""Adapters of the compared libraries: one file each, and their protocol.
+"""Adapters of the compared libraries, one file each, and their protocol.
 
 Each library is used as its documentation recommends, all on the same cores. Importing an adapter
 imports its library.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # workers may import an earlier headrace, which has it elsewh
     from headrace.sampling.sampler import Sampler
 
 CHUNK = 32
-"""Frames per call, for libraries that let the caller choose."""
+"""Frames per call, if a library lets the caller choose."""
 Frames = NDArray[np.uint8]
 """uint8 [N, H, W, 3], RGB."""
 Requests = NDArray[np.int64]
@@ -40,16 +40,16 @@ class Delivery(NamedTuple):
     """Batches of one library, and their cost."""
 
     batches: Iterator[Any]
-    """For every frame: one `Chunk` each; for random frames: `Frames` in request order."""
+    """Each a `Chunk` for every frame in order, or `Frames` in request order for random frames."""
     lookahead: Callable[[], int] = int
-    """Returns the frames to deliver before steady state: a loader may widen it meanwhile."""
+    """Returns the number of frames to deliver before steady state; a loader may increase it."""
     cost: Callable[[], dict[str, int]] = dict
     """Frames `decoded`, `seeks` and `opens` so far, as far as the library counts them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomAccess:
-    """Endless batches of the same requests for all libraries."""
+    """Endless batches of requests, the same for all libraries."""
 
     paths: Sequence[Path]
     size: tuple[int, int]
@@ -60,7 +60,7 @@ class RandomAccess:
     sampling: "Sampler"
     """Sampler of the requests."""
     requests: Callable[[], Iterator[Requests]]
-    """Return the batches, starting with the first."""
+    """Returns the batches, starting with the first."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further options of the library's loader."""
 
@@ -73,26 +73,26 @@ class Adapter(Protocol):
     """Adapter module; some functions may be missing."""
 
     PACKAGES: Sequence[str]
-    """Distributions whose versions matter."""
+    """Distributions whose versions are recorded."""
 
     def every_frame(
         self, paths: Sequence[Path], size: tuple[int, int], workers: int, **options: Any
     ) -> Delivery:
-        """Return every frame of every file; in order within a file, files in any order."""
+        """Return every frame of every file, in order within a file; files come in any order."""
 
     def decode(self, path: Path, size: tuple[int, int], **options: Any) -> Iterator[Frames]:
         """Yield the frames of one file in order, in chunks, on one thread.
 
-        Replaces `every_frame` for libraries that share files among threads.
+        An adapter without `every_frame` has this function; each thread decodes its own file.
         """
 
     def random_access(self, task: RandomAccess) -> Delivery:
         """Return the batches of a task."""
 
     def reader(self, path: Path, size: tuple[int, int] | None = None) -> ReadFrames:
-        """Open a file for single frames, in their own size by default, on one thread.
+        """Open a file for single frames, on one thread; by default in their original size.
 
-        Replaces `random_access` for libraries that read file by file.
+        An adapter without `random_access` has this function; each batch is grouped by file.
         """
 
 
@@ -104,9 +104,9 @@ def adapter(library: str) -> Adapter:
 def every_frame(
     library: Adapter, paths: Sequence[Path], size: tuple[int, int], workers: int, **options: Any
 ) -> Delivery:
-    """Return every frame of every file, as the library does.
+    """Return every frame of every file by the adapter's `every_frame`, or file by file.
 
-    By default: one file per thread, each thread takes the next file when done.
+    File by file, each thread decodes one file and then takes the next.
     """
     if hasattr(library, "every_frame"):
         return library.every_frame(paths, size, workers, **options)
@@ -114,7 +114,7 @@ def every_frame(
 
 
 def random_access(library: Adapter, task: RandomAccess) -> Delivery:
-    """Return the batches of a task, as the library does, or grouped by file."""
+    """Return the batches of a task by the adapter's `random_access`, or grouped by file."""
     if hasattr(library, "random_access"):
         return library.random_access(task)
     return Delivery(grouped_by_file(task, library.reader))
@@ -133,7 +133,7 @@ def _on_threads(
             ready.put(None)
 
     with ThreadPoolExecutor(workers) as pool:
-        files = [pool.submit(work, *named) for named in enumerate(paths)]
+        files = [pool.submit(work, number, path) for number, path in enumerate(paths)]
         unfinished = len(files)
         while unfinished:
             chunk = ready.get()
@@ -145,10 +145,10 @@ def _on_threads(
             file.result()
 
 
-def numbered(path_index: int, pieces: Iterable[Frames]) -> Iterator[Chunk]:
-    """Yield the frames of a file with their indices, from chunks."""
+def numbered(path_index: int, chunks: Iterable[Frames]) -> Iterator[Chunk]:
+    """Yield the chunks of a file with the index of their first frame."""
     first_index = 0
-    for frames in pieces:
+    for frames in chunks:
         yield Chunk(path_index, first_index, frames)
         first_index += len(frames)
 
@@ -156,25 +156,22 @@ def numbered(path_index: int, pieces: Iterable[Frames]) -> Iterator[Chunk]:
 def in_chunks(pictures: Iterable[NDArray[Any]]) -> Iterator[Frames]:
     """Yield chunks of `CHUNK` frames from single frames."""
     remaining = iter(pictures)
-    while piece := list(islice(remaining, CHUNK)):
-        yield np.stack(piece)
+    while frames := list(islice(remaining, CHUNK)):
+        yield np.stack(frames)
 
 
 def grouped_by_file(
     task: RandomAccess, open_file: Callable[[Path, tuple[int, int]], ReadFrames]
 ) -> Iterator[Frames]:
-    """Yield each batch, grouped by file: one call per file, files on as many threads.
-
-    Files stay open.
-    """
+    """Yield each batch, read by one call per file; files are read on threads and stay open."""
     opened = cache(lambda video: open_file(task.paths[video], task.size))
 
     def fill(video: int, requests: Requests, out: Frames) -> None:
-        places = np.flatnonzero(requests[:, 0] == video)
-        indices, which = np.unique(requests[places, 1], return_inverse=True)
+        positions = np.flatnonzero(requests[:, 0] == video)
+        indices, inverse = np.unique(requests[positions, 1], return_inverse=True)
         frames = opened(video)(indices.tolist())
-        for place, k in zip(places, which, strict=True):
-            out[place] = frames[k]
+        for position, number in zip(positions, inverse, strict=True):
+            out[position] = frames[number]
 
     with ThreadPoolExecutor(task.workers) as pool:
         for requests in task.requests():

@@ -1,7 +1,7 @@
-"""A stock DataLoader: two workers, a PyAV seek for each frame or clip.
+"""Stock DataLoader: two workers, one PyAV seek per frame or clip.
 
-A plain dataset: open the file, seek to the first frame, decode to the last, convert the wanted
-frames at full size, and resize each by a transform. The only full-size copy of a frame is PyAV's.
+The dataset opens the file, seeks to the first requested frame, decodes to the last, converts the
+requested frames at full size and resizes each by a transform. PyAV makes the only full-size copy.
 """
 
 from fractions import Fraction
@@ -21,7 +21,7 @@ WORKERS = 2
 
 
 class Clips(Dataset[torch.Tensor]):
-    """Maps (video, ascending indices) to their frames."""
+    """Map from (video, ascending indices) to frames."""
 
     def __init__(
         self, paths: list[Path], size: tuple[int, int], *, keeps_files: bool = False
@@ -44,15 +44,15 @@ class Clips(Dataset[torch.Tensor]):
     def _read(self, container: InputContainer, indices: list[int]) -> torch.Tensor:
         stream = container.streams.video[0]
         wanted = [_pts_of(stream, index) for index in indices]
-        found: dict[int, torch.Tensor] = {}
+        frames: dict[int, torch.Tensor] = {}
         container.seek(wanted[0], stream=stream)
         for frame in container.decode(stream):
             if frame.pts in wanted:
                 full = torch.from_numpy(frame.to_ndarray(format="rgb24")).permute(2, 0, 1)
-                found[frame.pts] = resize(full, list(self._size), antialias=True)
+                frames[frame.pts] = resize(full, list(self._size), antialias=True)
             if frame.pts is not None and frame.pts >= wanted[-1]:
                 break
-        small = [found[pts] for pts in wanted]
+        small = [frames[pts] for pts in wanted]
         return torch.stack(small) if len(small) > 1 else small[0]
 
 

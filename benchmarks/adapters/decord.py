@@ -1,9 +1,9 @@
-"""decord: a reader per file and thread that scales while it decodes, frame after frame.
+"""decord: one reader per file and thread, which scales while it decodes, frame by frame.
 
-`next` took 2.5 ms of CPU per 720p frame and `get_batch` of 32 frames 2.7 ms; several decoding
+`next` took 2.5 ms of CPU time per 720p frame, `get_batch` of 32 frames 2.7 ms. Several decoding
 threads in one reader were slower than several readers.
 
-For random frames, readers stay open, and a batch reads all its frames of a file in one call.
+For random frames, readers stay open, and one call reads all frames of a file in a batch.
 """
 
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ PACKAGES = ("decord",)
 
 def decode(path: Path, size: tuple[int, int]) -> Iterator[Frames]:
     """Yield frames, with one decoding thread per reader."""
-    opened = _opened(path, size)
-    return in_chunks(opened.next().asnumpy() for _ in range(len(opened)))
+    reader = _opened(path, size)
+    return in_chunks(reader.next().asnumpy() for _ in range(len(reader)))
 
 
 def reader(path: Path, size: tuple[int, int] | None = None) -> ReadFrames:

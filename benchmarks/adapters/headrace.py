@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import headrace
 from benchmarks.adapters import Chunk, Delivery, Frames, RandomAccess
 
-if TYPE_CHECKING:  # workers may import an earlier headrace, which has it elsewhere
-    from benchmarks.live.recovering import Stream, Way
+if TYPE_CHECKING:  # workers may import an earlier headrace without these modules
+    from benchmarks.live.recovering import Player, Stream
 
 PACKAGES = ("headrace", "av", "torch")
 
 
 def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> Delivery:
-    """Return batches of headrace's default size, one video after the other."""
+    """Return batches of headrace's default size, one video after another."""
     reader = headrace.read_frames(paths, size=size, workers=workers)
     return Delivery(
         (Chunk(batch.video, int(batch.index[0]), batch.frames) for batch in reader),
@@ -26,7 +26,7 @@ def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> D
 
 
 def random_access(task: RandomAccess) -> Delivery:
-    """Return batches of headrace; each is checked against the requests."""
+    """Return batches of headrace; asserts that each has the requested frames."""
     options: dict[str, Any] = {"batch_size": task.batch_size, "size": task.size}
     options |= {"num_threads": task.workers, **task.options}
     loader: headrace.FrameLoader | headrace.ClipLoader
@@ -51,13 +51,13 @@ def random_access(task: RandomAccess) -> Delivery:
 
 
 def cost(loader: "headrace.FrameLoader | headrace.ClipLoader") -> dict[str, int]:
-    """Return what a loader has decoded so far."""
-    spent = loader.statistics
-    return {"decoded": spent.frames_decoded, "seeks": spent.seeks, "opens": spent.opens}
+    """Return the decoded frames, seeks and opened files of a loader so far."""
+    counts = loader.statistics
+    return {"decoded": counts.frames_decoded, "seeks": counts.seeks, "opens": counts.opens}
 
 
 def show(stream: "Stream") -> None:
-    """Show the stream until its end, with defaults."""
+    """Show the stream until its end, with default options."""
     from headrace.live.address import parse_addresses
     from headrace.live.drop_policy import DropPolicy
     from headrace.live.open_source import live_source
@@ -72,10 +72,10 @@ def show(stream: "Stream") -> None:
         overload=DropPolicy.from_name("auto", is_live=True, max_staleness_seconds=limit),
         max_seconds=(stream.until_ns - perf_counter_ns()) / 1e9,
     )
-    with LivePipeline(plan, on_event=lambda event: stream.note(event.kind)) as flow:
-        for item in flow:
+    with LivePipeline(plan, on_event=lambda event: stream.note(event.kind)) as pipeline:
+        for item in pipeline:
             for view in item.value.views:
                 stream.show(view[-1].pixels)
 
 
-LIVE: Mapping[str, "Way"] = {"headrace": show}
+LIVE: Mapping[str, "Player"] = {"headrace": show}

@@ -1,9 +1,9 @@
-"""OpenCV: a capture per file and thread, then the scaler its documentation names for shrinking.
+"""OpenCV: one capture per file and thread, and the scaler that its documentation names to shrink.
 
-The default scaler, `linear`, is quicker, but it skips pixels when it shrinks. For random frames
-captures are kept; one goes to each frame in turn, and reads on where it is close. A live stream is
-shown by the loops that people write. Tutorials stop when reading fails; here the stream is opened
-again after a second.
+The default scaler, `linear`, is faster, but skips pixels when it shrinks. For random frames,
+captures stay open; a capture seeks to each frame, or reads on if the frame is close. A live stream
+is shown by common loops. Tutorials stop when a read fails; here the stream is reopened after a
+second.
 """
 
 import threading
@@ -20,15 +20,16 @@ from numpy.typing import NDArray
 from benchmarks import adapters
 
 if TYPE_CHECKING:
-    from benchmarks.live.recovering import Stream, Way
+    from benchmarks.live.recovering import Player, Stream
 
 PACKAGES = ("opencv-python-headless",)
 CLOSE = 8
-"""Max frames for which reading on is faster than seeking."""
+"""Max distance in frames at which reading on is faster than seeking."""
 _PAUSE_SECONDS = 1.0
-_LOOK_SECONDS = 0.1
+"""Pause before a failed stream is reopened."""
+_POLL_SECONDS = 0.1
 _JOIN_SECONDS = 5.0
-_ROOM = 96
+_QUEUE_FRAMES = 96
 SCALERS = {"area": cv2.INTER_AREA, "linear": cv2.INTER_LINEAR}
 
 
@@ -63,18 +64,18 @@ def reader(path: Path, size: tuple[int, int] | None = None) -> adapters.ReadFram
     source = _capture(path)
 
     def read(indices: Sequence[int]) -> Sequence[adapters.Frames]:
-        at, frames = -1, list[NDArray[Any]]()
+        position, frames = -1, list[NDArray[Any]]()
         for index in indices:
-            if at < 0 or index - at > CLOSE:
+            if position < 0 or index - position > CLOSE:
                 source.set(cv2.CAP_PROP_POS_FRAMES, index)
-                at = index
-            while at < index:
+                position = index
+            while position < index:
                 source.grab()
-                at += 1
-            is_there, full = source.read()
-            if not is_there:
-                raise RuntimeError("it gives no picture")
-            at += 1
+                position += 1
+            has_frame, full = source.read()
+            if not has_frame:
+                raise RuntimeError(f"OpenCV cannot read frame {index}")
+            position += 1
             frames.append(_small(full, size) if size else cv2.cvtColor(full, cv2.COLOR_BGR2RGB))
         return frames
 
@@ -82,7 +83,7 @@ def reader(path: Path, size: tuple[int, int] | None = None) -> adapters.ReadFram
 
 
 def loop(stream: "Stream") -> None:
-    """Plain loop of tutorials: read a frame, run the model, show it, read the next one.
+    """Loop of tutorials: read a frame, run the model, show the frame, read the next one.
 
     cap = cv2.VideoCapture(url)
     while True:
@@ -94,7 +95,7 @@ def loop(stream: "Stream") -> None:
 
 
 def latest(stream: "Stream") -> None:
-    """A reader thread and a queue with the newest frame: the most common recipe.
+    """Reader thread and a queue with the newest frame: the most common recipe.
 
     if not q.empty():
         q.get_nowait()  # discard the previous, unprocessed frame
@@ -114,15 +115,15 @@ def latest(stream: "Stream") -> None:
 
 
 def queue(stream: "Stream") -> None:
-    """A reader thread with a queue: `FileVideoStream` of imutils, `CamGear` of vidgear.
+    """Reader thread and a queue, like `FileVideoStream` of imutils and `CamGear` of vidgear.
 
-    The queue holds 96 frames, like vidgear's, and blocks when full.
+    The queue holds 96 frames, like vidgear's, and blocks when it is full.
     """
-    frames: Queue[Any] = Queue(maxsize=_ROOM)
+    frames: Queue[Any] = Queue(maxsize=_QUEUE_FRAMES)
     _show_from(frames, stream, frames.put)
 
 
-LIVE: Mapping[str, "Way"] = {"opencv_loop": loop, "opencv_latest": latest, "opencv_queue": queue}
+LIVE: Mapping[str, "Player"] = {"opencv_loop": loop, "opencv_latest": latest, "opencv_queue": queue}
 
 
 def _show_from(frames: "Queue[Any]", stream: "Stream", put: Callable[[Any], object]) -> None:
@@ -136,7 +137,7 @@ def _show_from(frames: "Queue[Any]", stream: "Stream", put: Callable[[Any], obje
     reader.start()
     while not stream.is_over:
         with suppress(Empty):
-            _show(frames.get(timeout=_LOOK_SECONDS), stream)
+            _show(frames.get(timeout=_POLL_SECONDS), stream)
     reader.join(_JOIN_SECONDS)
 
 
@@ -144,8 +145,8 @@ def _read_on(stream: "Stream") -> Iterator[Any]:
     """Yield frames until the end; reopen a lost stream after a second."""
     capture = cv2.VideoCapture(stream.url)
     while not stream.is_over:
-        is_there, frame = capture.read()
-        if is_there:
+        has_frame, frame = capture.read()
+        if has_frame:
             yield frame
         else:
             stream.note("lost")

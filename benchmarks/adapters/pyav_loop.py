@@ -1,4 +1,4 @@
-"""The limit: bare PyAV, one scaling pass per frame to small RGB, one file per core."""
+"""The limit: a bare PyAV loop, one scaling pass per frame to small RGB, one file per core."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ PACKAGES = ("av",)
 
 
 def decode(path: Path, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
-    """Yield frames by a plain linear decode; also the reference of the equality check."""
+    """Yield frames by a plain linear decode; also the reference of the frame comparison."""
     return in_chunks(_pictures(path, size))
 
 

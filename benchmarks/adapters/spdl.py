@@ -1,10 +1,10 @@
-"""SPDL: streaming decoders in the threads of its own pipeline, scaled by its filter graph.
+"""SPDL: streaming decoders in the threads of its pipeline, with scaling in its filter graph.
 
-Streaming took 2.2 ms of CPU per 720p frame, `load_video` of whole files 2.5 ms.
+Streaming took 2.2 ms of CPU time per 720p frame, `load_video` of whole files 2.5 ms.
 
-For random frames the packets of all files stay in memory, and a batch decodes the frames of each
-file at once: it has no index and no decoder to keep; `sample_decode_video` goes from keyframe to
-keyframe.
+For random frames, the packets of all files stay in memory, and one call decodes all frames of a
+file in a batch. SPDL has no index or decoder to keep open; `sample_decode_video` decodes from
+keyframe to keyframe.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,8 +23,9 @@ def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> D
     """Return every frame, one file per thread; SPDL's decoders have one thread by default."""
     scale = _scale(size)
 
-    def work(named: tuple[int, Path]) -> Iterator[Chunk]:
-        yield from numbered(named[0], _decode(named[1], scale))
+    def work(item: tuple[int, Path]) -> Iterator[Chunk]:
+        number, path = item
+        yield from numbered(number, _decode(path, scale))
 
     pipeline = (
         PipelineBuilder()
@@ -56,7 +57,7 @@ def _decode(path: Path, scale: str | None) -> Iterator[Frames]:
 
 
 def reader(path: Path, size: tuple[int, int] | None = None) -> ReadFrames:
-    """Return a reader that scales by SPDL's filter graph."""
+    """Return a reader that scales in SPDL's filter graph."""
     scale, packets = _scale(size), spdl.io.demux_video(str(path))
     return lambda indices: list(
         _delivered(spdl.io.sample_decode_video(packets.clone(), list(indices), filter_desc=scale))

@@ -1,9 +1,9 @@
-"""torchcodec: a decoder per file and thread, small batches, resized by torchvision.
+"""torchcodec: one decoder per file and thread, small batches, resized by torchvision.
 
-Small batches, because full-size pictures are written to fresh memory: four at a time took 2.6 ms
-of CPU per 720p frame, 32 at a time 4.0 ms. The decoder's own `Resize` transform took 5.0 ms.
+Full-size frames are written to new memory, so batches are small: four frames at a time took 2.6 ms
+of CPU time per 720p frame, 32 at a time 4.0 ms. The decoder's `Resize` transform took 5.0 ms.
 
-For random frames, decoders stay open, and a batch reads all its frames of a file in one call.
+For random frames, decoders stay open, and one call reads all frames of a file in a batch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ FULL_SIZE_FRAMES = 4
 
 
 def decode(path: Path, size: tuple[int, int]) -> Iterator[Frames]:
-    """Yield frames in exact seek mode, the default: the number of frames is exact."""
+    """Yield frames in exact seek mode, the default, in which the frame count is exact."""
     torch.set_num_threads(1)
     decoder = VideoDecoder(path)
     count = len(decoder)

@@ -1,1 +1,1 @@
-"""Is every frame right? Compares every access method with a plain linear decode of the file."""
+"""Comparison of the frames of every access method with a plain linear decode of the file."""

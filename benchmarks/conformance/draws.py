@@ -1,14 +1,15 @@
-"""Does every entry into a file drawn at random give the frames that a plain linear decode gives?
+"""Does headrace deliver the frames of a plain linear decode, on randomly drawn files?
 
 python -m benchmarks.conformance.draws --draws 50              # a first look
-python -m benchmarks.conformance.draws                         # the record that is kept
-python -m benchmarks.conformance.draws --only 17 --keep DIR    # one of them again, and its file
+python -m benchmarks.conformance.draws                         # the full run
+python -m benchmarks.conformance.draws --only 17 --keep DIR    # one draw again, with its file
 python -m benchmarks.conformance.draws --damaged --codec h264 --draws 200 --seed 1
 
-Each draw is a container, a codec, its options, a structure, sizes, times, a cut and damage. Single
-frames, pairs, runs over a keyframe and scattered frames are read in random order on one decoder,
-whether another job goes on or not; then every frame in one pass. Exit status 1: a frame is wrong
-or refused without a complaint of FFmpeg's, or there is a traceback, a hang or a crash.
+A draw is a random container, codec, encoder options, GOP structure, frame sizes, times, cut and
+damage. One decoder reads single frames, pairs, runs across a keyframe and scattered frames in
+random order, some of them as continued jobs; then it reads every frame in one pass. The exit status
+is 1 if a frame is wrong or is refused without a complaint of FFmpeg, or after a traceback, a hang
+or a crash.
 """
 
 import sys
@@ -34,11 +35,11 @@ from benchmarks.record import RESULTS, origin
 from headrace import DecodeJob, IndexStore, StreamIndex, open_decoder
 from tests.kit.synth_draw import Draw, draw_clip, write_draw
 
-_AT_ONCE = 20
-"""Draws per process: enough to amortize its start."""
-_MOST_DRAWS = 100_000
-"""Max draws searched for the requested ones."""
-_JOBS_OF_A_KIND = 5
+_PER_PROCESS = 20
+"""Draws per process, enough to amortize its start."""
+_MAX_NUMBER = 100_000
+"""Draws that are searched for --codec and --damaged."""
+_JOBS_PER_KIND = 5
 
 
 def main(
@@ -52,21 +53,21 @@ def main(
     timeout: float = 300.0,
     out: Path = RESULTS / "draws.json",
 ) -> int:
-    """Draw, read, print and keep; return the exit status.
+    """Draw files, compare, print and save; return the exit status.
 
     Args:
-        draws: files
-        seed: of the draws
-        only: this draw alone; nothing is kept
-        damaged: files with flipped bits alone; nothing is kept
-        codec: files of it alone, as h264; nothing is kept
-        keep: leave the files there
+        draws: number of files
+        seed: seed of the draws
+        only: number of a single draw; saves no result
+        damaged: only draw files with flipped bits; saves no result
+        codec: only draw files of this codec, such as h264; saves no result
+        keep: folder to keep the files in
         timeout: seconds for 20 draws (300)
-        out: where the result is kept
+        out: path of the result
     """
     numbers = draw_numbers(draws, seed, codec=codec, is_damaged=damaged) if only is None else [only]
     rows: list[DrawRow] = []
-    is_cut = False
+    is_interrupted = False
     try:
         for row in judge_draws(numbers, seed, timeout, keep=keep):
             rows.append(row)
@@ -75,24 +76,24 @@ def main(
             elif sys.stderr.isatty():
                 print(f"\r{len(rows)}/{len(numbers)}", end="", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
-        is_cut = True
+        is_interrupted = True
     result = DrawsResult.of(origin(draws=len(rows), seed=seed, timeout=timeout), seed, rows)
     print(render(result))
     if only is None and not damaged and codec is None:
         result.save(out)
         print(out)
-    return 130 if is_cut else int(bool(result.faults))
+    return 130 if is_interrupted else int(bool(result.faults))
 
 
 def draw_numbers(count: int, seed: int, *, codec: str | None, is_damaged: bool) -> list[int]:
-    """Return the first `count` numbers of draws with `codec`, if given, and damage if requested."""
-    answer = (
+    """Return the numbers of the first `count` draws with this codec, or with damage only."""
+    numbers = (
         number
-        for number in range(_MOST_DRAWS)
+        for number in range(_MAX_NUMBER)
         for draw in [draw_of(seed, number)]
         if codec in (None, draw.clip.codec) and (draw.is_damaged or not is_damaged)
     )
-    return list(islice(answer, count))
+    return list(islice(numbers, count))
 
 
 def judge_draws(
@@ -103,12 +104,12 @@ def judge_draws(
     keep: Path | None = None,
     ask: Ask = ask_worker,
 ) -> Iterator[DrawRow]:
-    """Yield a row for each number; a hang or crash of the process is its verdict."""
-    for begin in range(0, len(numbers), _AT_ONCE):
+    """Yield the row of each number; a hang or crash of the process becomes its verdict."""
+    for begin in range(0, len(numbers), _PER_PROCESS):
         request = Request(
             work="benchmarks.conformance.draws:answer",
-            items=numbers[begin : begin + _AT_ONCE],
-            asked={"seed": seed, "folder": "" if keep is None else str(keep.resolve())},
+            items=numbers[begin : begin + _PER_PROCESS],
+            options={"seed": seed, "folder": "" if keep is None else str(keep.resolve())},
             limit_seconds=limit_seconds,
         )
         for number, answer in answers_of(request, ask):
@@ -120,7 +121,7 @@ def judge_draws(
 
 
 def draw_of(seed: int, number: int) -> Draw:
-    """Return the draw with a number."""
+    """Return the draw with this number."""
     return draw_clip(Random(f"{seed}:{number}"))
 
 
@@ -131,9 +132,9 @@ def row_of(draw: Draw, number: int) -> DrawRow:
 
 
 def answer(number: int, *, seed: int, folder: str) -> dict[str, Any]:
-    """Return the row of one draw, as JSON; with a `folder`, its file is kept there."""
-    with TemporaryDirectory() as parts:
-        row = judge_draw(draw_of(seed, number), seed, number, Path(folder or parts))
+    """Return the row of one draw as JSON; its file is kept in `folder`, unless this is empty."""
+    with TemporaryDirectory() as temporary:
+        row = judge_draw(draw_of(seed, number), seed, number, Path(folder or temporary))
     return row.model_dump(mode="json")
 
 
@@ -153,18 +154,18 @@ def judge_draw(draw: Draw, seed: int, number: int, folder: Path) -> DrawRow:
             verdicts.append(judge_reading(way, path, store, reference, read)[0])
     counts = {"frames": len(reference), "complaints": len(reference.complaints)}
     row = row.model_copy(update={**counts, "verdicts": tuple(verdicts)})
-    # Records have names of files without folders.
+    # Results have names of files without folders.
     return DrawRow.model_validate_json(row.model_dump_json().replace(f"{path.parent}/", ""))
 
 
 def random_jobs(reference: Reference, random: Random) -> list[DecodeJob]:
-    """Return single frames, pairs, runs over a keyframe and scattered frames, in random order."""
+    """Return single frames, pairs, runs across a keyframe and scattered frames, in random order."""
     count = len(reference)
     if not count:
         return []
     keyframes = np.flatnonzero(np.isin(reference.ordinals, reference.keyframes)).tolist() or [0]
     wanted: list[set[int]] = []
-    for _ in range(_JOBS_OF_A_KIND):
+    for _ in range(_JOBS_PER_KIND):
         start = random.randrange(count)
         wanted += [{start}, {start, start + random.randint(1, 3)}]
         keyframe = random.choice(keyframes)
@@ -176,26 +177,25 @@ def random_jobs(reference: Reference, random: Random) -> list[DecodeJob]:
 
 
 def _read(index: StreamIndex, judge: Judge, *, jobs: Sequence[DecodeJob] | None) -> None:
-    """Read the frames of jobs; without any, every frame in one job."""
+    """Read the frames of the jobs; None: every frame in one job."""
     every = range(len(index))
     with closing(open_decoder(index)) as decoder:
         for job in [DecodeJob(tuple(every))] if jobs is None else jobs:
-            known = tuple(n for n in job.wanted if n in every)
-            if known:
-                run_job(decoder, DecodeJob(known, goes_on=job.goes_on), judge)
+            indexed = tuple(n for n in job.wanted if n in every)
+            if indexed:
+                run_job(decoder, DecodeJob(indexed, goes_on=job.goes_on), judge)
     if jobs is None:
         judge.unindexed()
 
 
 def render(result: DrawsResult) -> str:
-    """Return the counts, all together and codec by codec."""
-    lines = [f"seed {result.seed}, {result.not_made} draws that cannot be made here"]
+    """Return the counts, in total and by codec."""
+    lines = [f"seed {result.seed}; {result.not_made} draws could not be encoded or opened"]
     for count in (result.total, *result.codecs):
         kinds = ", ".join(f"{files} {kind}" for kind, files in count.files.items() if files)
         lines.append(
             f"{count.what}: {count.draws} files ({kinds}); {count.frames:,} frames, {count.wrong} "
-            f"wrong, {count.refused_with} refused as FFmpeg complains, {count.refused_without} "
-            "without"
+            f"wrong, {count.refused_with} refused with a complaint, {count.refused_without} without"
         )
     return "\n".join(lines)
 

@@ -1,7 +1,7 @@
-"""Plain linear decode, the reference of all variants; of headrace it only uses the converter.
+"""Plain linear decode, the reference of all variants: one thread, FFmpeg's defaults, all packets.
 
-One thread, the decoder's defaults, all packets in order. An undecodable packet is a complaint, and
-reading continues.
+It uses no part of headrace except its conversion to RGB. A packet that cannot be decoded is a
+complaint, and decoding continues.
 """
 
 from collections import deque
@@ -29,17 +29,19 @@ from headrace.video.frame_format import FrameFormat, Orientation
 
 _NO_VIDEO_FORMATS = ("image2", "ico", "tty", "hls", "concat", "dash", "webp_anim")
 """FFmpeg formats that are not videos: images, rendered text, and lists of other files."""
-_MOST_LINES = 20
+_MAX_LINES = 20
+"""Max distinct messages of FFmpeg that are kept per file."""
 _ENDS_EARLY = ("hevc", "vvc", "h261", "vp8")
-"""Codecs for which FFmpeg ends a damaged frame early, without an error: the rest of the frame is
-old memory, so there is no single right frame. They are decoded again while holding frames."""
+"""Codecs whose damaged frames FFmpeg may leave unfinished, without an error. The rest of a frame is
+then old memory, so no frame is right. A second decode, which holds frames, detects this."""
 _HELD = 24
+"""Frames that the second decode holds."""
 _NOTHING = np.zeros((32, 32, 3), np.float16)
-_UNDEFINED = "another picture comes out when frames are held longer: FFmpeg left it unfinished"
+_UNDEFINED = "FFmpeg left the frame unfinished: a second decode gave other pixels"
 
 
 class NoVideoError(Exception):
-    """The file is not a video for FFmpeg; the message has the reason."""
+    """FFmpeg finds no video in the file; the message is the reason."""
 
 
 class _Picture(NamedTuple):
@@ -62,29 +64,29 @@ def plain_decode(
 ) -> Reference:
     """Decode a file from its start, up to a number of frames or seconds, and hash each frame.
 
-    With `size`, small images and thumbnails are computed, at some cost. FFmpeg's log of this thread
-    is captured meanwhile. A frame that FFmpeg leaves unfinished counts as a complaint, even without
-    an error. After damage to H.264, frames come from `spared_frames`.
+    With `size`, small images and thumbnails are also computed. FFmpeg's log of this thread is
+    captured during the decode. A frame that FFmpeg leaves unfinished counts as a complaint, even
+    without an error. After damage to H.264, frames come from `spared_frames`.
 
     Raises:
-        NoVideoError: FFmpeg cannot open the file, finds no video, or it is an image or a list.
+        NoVideoError: FFmpeg cannot open the file or finds no video, or it is an image or a list.
     """
-    found = _Decoding(path, size)
-    found.run(most_frames, seconds)
-    if found.codec in _ENDS_EARLY:
-        again = _Decoding(path, size)
-        again.run(len(found.pictures), None, held=_HELD)
-        for one, other in zip(found.pictures, again.pictures, strict=False):
-            if one.own != other.own:
-                found.complaints.append(one.ordinal)
-                found.lines[_UNDEFINED] = None
-    if found.codec == "h264" and found.reported:
-        found.spare()
-    return found.reference()
+    decoding = _Decoding(path, size)
+    decoding.run(most_frames, seconds)
+    if decoding.codec in _ENDS_EARLY:
+        second = _Decoding(path, size)
+        second.run(len(decoding.pictures), None, held=_HELD)
+        for picture, other in zip(decoding.pictures, second.pictures, strict=False):
+            if picture.own != other.own:
+                decoding.complaints.append(picture.ordinal)
+                decoding.lines[_UNDEFINED] = None
+    if decoding.codec == "h264" and decoding.reported:
+        decoding.spare()
+    return decoding.reference()
 
 
 class _Decoding:
-    """Decodes a file once, and records every complaint and frame."""
+    """One decode of a file, with all complaints and frames."""
 
     def __init__(self, path: Path, size: tuple[int, int] | None) -> None:
         self._path = path
@@ -107,8 +109,8 @@ class _Decoding:
         self.is_whole = True
 
     def run(self, most_frames: int | None, seconds: float | None, *, held: int = 0) -> None:
-        """Decode, holding references to the last `held` frames."""
-        kept: deque[VideoFrame] = deque(maxlen=held)
+        """Decode, with references to the last `held` frames."""
+        recent: deque[VideoFrame] = deque(maxlen=held)
         level, skips = av.logging.get_level(), av.logging.get_skip_repeated()
         av.logging.set_level(av.logging.ERROR)
         av.logging.set_skip_repeated(False)
@@ -119,15 +121,15 @@ class _Decoding:
                 self._stream_index = stream.index
                 self.container, self.codec = container.format.name, context.codec.canonical_name
                 self.size = context.height, context.width
-                self._seen = len(self._logs)  # messages of the opening are repeated
-                ends = None if seconds is None else perf_counter() + seconds
+                self._seen = len(self._logs)  # decoding repeats the messages of opening
+                deadline = None if seconds is None else perf_counter() + seconds
                 for ordinal, frame in self._frames(container, stream):
-                    kept.append(frame)
+                    recent.append(frame)
                     picture = self._picture(ordinal, frame)
                     self.pictures.append(picture)
                     if picture.complaint is not None:
                         self._complain(max(0, ordinal), picture.complaint)
-                    is_late = ends is not None and perf_counter() > ends
+                    is_late = deadline is not None and perf_counter() > deadline
                     if is_late or len(self.pictures) == most_frames:
                         self.is_whole = False
                         break
@@ -136,7 +138,7 @@ class _Decoding:
             av.logging.set_skip_repeated(skips)
 
     def spare(self) -> None:
-        """Replace frames that contain residue of damage."""
+        """Replace frames that an earlier damaged frame affects; see `spared_frames`."""
         last = max((picture.ordinal for picture in self.pictures), default=UNKNOWN)
         spared = {}
         for ordinal, frame in spared_frames(self._path, self._stream_index, self.reported):
@@ -157,9 +159,9 @@ class _Decoding:
         )
         arrays: dict[str, Any] = {"own": own, "small": small, "pts": pts, "ordinals": ordinals}
         arrays |= {"thumbnails": thumbnails.reshape(-1, 32, 32, 3), "sizes": sizes.reshape(-1, 2)}
-        gone = set(self.complaints).difference(ordinals.tolist())
+        lost = set(self.complaints).difference(ordinals.tolist())
         numbers = {"complaints": self.complaints, "keyframes": self.keyframes}
-        numbers["lost_pts"] = [self.times[n] for n in gone if n in self.times]
+        numbers["lost_pts"] = [self.times[n] for n in lost if n in self.times]
         arrays |= {name: np.unique(np.array(n, np.int64)) for name, n in numbers.items()}
         names = ("is_whole", "orientation", "container", "codec", "size")
         about: dict[str, Any] = {name: getattr(self, name) for name in names}
@@ -173,7 +175,7 @@ class _Decoding:
         context.thread_count = 1
         context.copy_opaque = True  # links a frame to its packet; does not change decoding
         for ordinal, packet in enumerate(self._packets(container, stream)):
-            at = ordinal if packet else max(0, ordinal - 1)  # flushed frames: the last packet
+            at = ordinal if packet else max(0, ordinal - 1)  # flushing counts as the last packet
             try:
                 frames = context.decode(packet)
             except av.error.FFmpegError as error:
@@ -184,7 +186,7 @@ class _Decoding:
             for frame in frames:
                 of = frame.opaque[0] if isinstance(frame.opaque, tuple) else UNKNOWN
                 if frame.is_corrupt:
-                    self._complain(at if of == UNKNOWN else of, "FFmpeg marks it corrupt")
+                    self._complain(at if of == UNKNOWN else of, "FFmpeg marks the frame corrupt")
                     self.reported.add(at if of == UNKNOWN else of)
                 yield of, frame
 
@@ -218,7 +220,7 @@ class _Decoding:
 
     def _complain(self, ordinal: int, line: str) -> None:
         self.complaints.append(ordinal)
-        if len(self.lines) < _MOST_LINES:
+        if len(self.lines) < _MAX_LINES:
             self.lines[line] = None
 
     def _picture(self, ordinal: int, frame: VideoFrame) -> _Picture:
@@ -247,22 +249,22 @@ def _open(path: Path) -> InputContainer:
     try:
         container = av.open(str(path), metadata_errors="replace")
     except (av.error.FFmpegError, OSError, ValueError) as error:
-        raise NoVideoError(f"FFmpeg does not open it: {error}") from error
+        raise NoVideoError(f"FFmpeg cannot open it: {error}") from error
     names = container.format.name.split(",")
     if any(name in _NO_VIDEO_FORMATS or name.endswith("_pipe") for name in names):
         container.close()
-        raise NoVideoError(f"a picture, a text or a list of files: {container.format.name}")
+        raise NoVideoError(f"an image, a text or a list of files: {container.format.name}")
     return container
 
 
 def _stream(container: InputContainer) -> VideoStream:
     videos = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
     if not videos:
-        raise NoVideoError("it has no video stream, or only cover art")
+        raise NoVideoError("it has no video stream except cover art")
     best = container.streams.best("video")
     stream = next((s for s in videos if best is not None and s.index == best.index), videos[0])
     if stream.codec_context is None:
-        raise NoVideoError("FFmpeg has no decoder for its video")
+        raise NoVideoError("FFmpeg has no decoder for its codec")
     return stream
 
 
@@ -286,17 +288,17 @@ _SLICES = (1, _IDR)
 def spared_frames(
     path: Path, stream_index: int, reported: Collection[int]
 ) -> Iterator[tuple[int, VideoFrame]]:
-    """Yield (ordinal, frame) of all frames, from decoders that have not seen the damage.
+    """Yield (ordinal, frame) of all frames, from decoders without earlier damage.
 
-    FFmpeg's H.264 decoder keeps the coefficients of a broken macroblock, and adds them to the next
-    picture, even an IDR: a plain linear decode then returns a wrong picture. So a new decoder
-    starts at the next IDR after reported damage, and broken non-reference pictures are skipped.
-    Frames come in the order of the decoders.
+    FFmpeg's H.264 decoder keeps the coefficients of a damaged macroblock and adds them to the next
+    picture, even to an IDR, so a plain linear decode returns a wrong picture. Therefore a new
+    decoder starts at the next IDR after reported damage, and damaged non-reference pictures are
+    skipped.
 
     Args:
         path: H.264 file.
         stream_index: Index of the stream in the file.
-        reported: Ordinals of packets that a plain linear decode refuses or marks corrupt.
+        reported: Ordinals of packets that a plain linear decode fails on or marks corrupt.
     """
     with ExitStack() as opened:
 
@@ -310,16 +312,16 @@ def spared_frames(
 
         container, stream = opening()
         length_size = _length_size(stream.codec_context.extradata)
-        context, is_soiled = stream.codec_context, False
+        context, is_affected = stream.codec_context, False
         packets = (packet for packet in container.demux(stream) if packet.size)
         for ordinal, packet in enumerate(packets):
             kind, ref_idc = _slice_of(bytes(packet), length_size)
-            if kind == _IDR and is_soiled:
+            if kind == _IDR and is_affected:
                 yield from _frames(context, None)
-                context, is_soiled = opening()[1].codec_context, False
-            is_broken = ordinal in reported
-            is_soiled |= is_broken
-            if not is_broken or ref_idc:
+                context, is_affected = opening()[1].codec_context, False
+            is_damaged = ordinal in reported
+            is_affected |= is_damaged
+            if not is_damaged or ref_idc:
                 packet.opaque = (ordinal,)
                 yield from _frames(context, packet)
         yield from _frames(context, None)
@@ -338,14 +340,14 @@ def _frames(
 
 
 def _length_size(extradata: bytes | None) -> int:
-    """Return the bytes of a NAL unit's length field; 0: start codes."""
+    """Return the number of bytes of a NAL unit's length field; 0: start codes."""
     if not extradata or len(extradata) < 5 or extradata[0] != 1:
         return 0
     return (extradata[4] & 3) + 1
 
 
 def _slice_of(packet: bytes, length_size: int) -> tuple[int, int]:
-    """Return type and nal_ref_idc of the first slice; (0, 1) without a slice."""
+    """Return the type and nal_ref_idc of the first slice; (0, 1) without a slice."""
     at = 0
     while at < len(packet):
         if length_size:

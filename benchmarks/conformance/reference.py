@@ -1,6 +1,6 @@
-"""Result of a plain linear decode: hash and time of each frame, and FFmpeg's messages.
+"""Result of a plain linear decode: digest and time of each frame, and FFmpeg's messages.
 
-Imports no FFmpeg, so that libraries with their own FFmpeg can be compared with it.
+Does not import FFmpeg, because the compared libraries may load their own.
 """
 
 import hashlib
@@ -16,11 +16,11 @@ from headrace.cached_property import cached_property
 from headrace.video.frame_format import Orientation
 
 NO_PTS = int(np.iinfo(np.int64).min)
-"""Value of `pts` for frames without a time."""
+"""`pts` of frames without a time."""
 UNKNOWN = -1
-"""Value of `ordinals` for frames whose packet is unknown."""
+"""Ordinal of frames whose packet is unknown."""
 _LARGEST_SIDE = 256
-"""Max rows and columns used for a thumbnail; more would only cost time."""
+"""Max rows and columns that a thumbnail is computed from, to save time."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,13 +36,13 @@ class Reference:
     """str [frames]: `digest` of each frame in its original size, upright."""
     small: NDArray[np.str_]
     """str [frames]: the same in the requested size; empty without a requested size, and for frames
-    without an image."""
+    that could not be converted to an image."""
     thumbnails: Pictures
     """float16 [frames, 32, 32, 3]: upright thumbnails of the original; 0 where `small` is empty."""
     sizes: NDArray[np.int64]
     """int64 [frames, 2]: upright (height, width) of each frame."""
     pts: NDArray[np.int64]
-    """int64 [frames]: ticks; `NO_PTS` if the decoder returns no time."""
+    """int64 [frames]: time in ticks; `NO_PTS` if the decoder returns none."""
     ordinals: NDArray[np.int64]
     """int64 [frames]: packet of each frame, or `UNKNOWN`."""
     complaints: NDArray[np.int64]
@@ -50,13 +50,13 @@ class Reference:
     keyframes: NDArray[np.int64]
     """int64, ascending: packets with the container's keyframe flag."""
     lost_pts: NDArray[np.int64]
-    """int64, ascending: times of packets with a complaint and without a frame."""
+    """int64, ascending: times of packets that have a complaint and no frame."""
     lines: tuple[str, ...]
-    """FFmpeg's log lines, without duplicates."""
+    """FFmpeg's messages, without duplicates."""
     is_whole: bool
     """False if only the first frames of the file were decoded."""
     orientation: Orientation
-    """Orientation applied to stored frames."""
+    """Rotation and flips that make stored frames upright."""
     container: str
     codec: str
     size: tuple[int, int]
@@ -79,11 +79,11 @@ class Reference:
 
     @cached_property
     def is_complained_of(self) -> NDArray[np.bool_]:
-        """bool [frames]: a complaint affects the frame, so leaving it out is not a fault.
+        """bool [frames]: whether a complaint affects the frame, so that refusing it is no fault.
 
-        A complaint affects frames from its packet up to the second keyframe after it, in
-        presentation order: frames before the first keyframe may still depend on the damage, and so
-        may frames of a gradual refresh.
+        A complaint affects the frames from its packet up to the second keyframe after it, in
+        presentation order. Up to there, leading frames of the first keyframe and frames of a
+        gradual refresh may still depend on the damage.
         """
         reached = np.zeros(len(self), np.bool_)
         unknown = self.ordinals == UNKNOWN
@@ -99,23 +99,23 @@ class Reference:
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
-        """int64 [frames]: index of each frame if lost frames count, too."""
+        """int64 [frames]: index of each frame, if lost frames are counted, too."""
         before = np.searchsorted(self.lost_pts, self.pts, "left")
         return np.arange(len(self)) + np.where(self.pts == NO_PTS, 0, before)
 
     def find(self, picture: str, near: int, *, is_small: bool) -> int | None:
-        """Return the frame number with digest `picture` nearest to `near`; None: no such frame."""
+        """Return the number of the frame with this digest nearest to `near`; None: no frame."""
         numbers = np.flatnonzero((self.small if is_small else self.own) == picture)
         return int(numbers[np.abs(numbers - near).argmin()]) if len(numbers) else None
 
     def save(self, path: Path) -> None:
-        """Write the file for `load`."""
-        kept = {field.name: getattr(self, field.name) for field in fields(self)}
-        np.savez(path, **{**kept, "orientation": np.array(astuple(self.orientation))})
+        """Write a file for `load`."""
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        np.savez(path, **{**arrays, "orientation": np.array(astuple(self.orientation))})
 
     @classmethod
     def load(cls, path: Path) -> "Reference":
-        """Read a file of `save`."""
+        """Read a file written by `save`."""
         with np.load(path) as stored:
             arrays: dict[str, Any] = dict(stored)
         simple = {name: arrays[name].tolist() for name in ("is_whole", "container", "codec")}
@@ -126,20 +126,20 @@ class Reference:
 
 def digest(picture: NDArray[np.uint8]) -> str:
     """Return a digest over size and all bytes of an image."""
-    code = hashlib.blake2b(repr(picture.shape).encode(), digest_size=16)
-    code.update(np.ascontiguousarray(picture).data)
-    return code.hexdigest()
+    hashed = hashlib.blake2b(repr(picture.shape).encode(), digest_size=16)
+    hashed.update(np.ascontiguousarray(picture).data)
+    return hashed.hexdigest()
 
 
 def thumbnail(picture: NDArray[np.uint8]) -> NDArray[np.float16]:
     """Return float16 [32, 32, 3] of an image, uint8 [H, W, 3] of any size."""
     step = max(1, min(picture.shape[:2]) // _LARGEST_SIDE)
-    fewer = picture[::step, ::step].astype(np.float32)
+    means = picture[::step, ::step].astype(np.float32)
     for axis in (0, 1):
-        length = fewer.shape[axis]
+        length = means.shape[axis]
         edges = np.arange(SIDE + 1) * length // SIDE
         widths = np.maximum(1, np.diff(edges))
         shape = (-1, 1, 1) if axis == 0 else (1, -1, 1)
-        fewer = np.add.reduceat(fewer, np.minimum(edges[:-1], length - 1), axis)
-        fewer /= widths.reshape(shape).astype(np.float32)
-    return fewer.astype(np.float16)
+        means = np.add.reduceat(means, np.minimum(edges[:-1], length - 1), axis)
+        means /= widths.reshape(shape).astype(np.float32)
+    return means.astype(np.float16)

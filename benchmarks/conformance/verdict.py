@@ -1,4 +1,4 @@
-"""Results of a conformance run, or of random files: verdicts, counts, and tables."""
+"""Results of conformance runs: verdicts, counts and tables."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,46 +10,46 @@ from headrace.measuring.interleaved import grouped
 from headrace.profiling.provenance import Provenance, Record
 
 Ending = Literal["done", "traceback", "hang", "crash"]
-"""Exit of the process of a variant."""
+"""How the process of a variant ended."""
 Kind = Literal[
     "right", "wrong", "refused with complaint", "refused without", "traceback", "hang", "crash"
 ]
-"""Verdict of a variant on a file: the worst that happened."""
+"""Verdict on a variant for one file: its worst outcome."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 FAULTS = frozenset(KINDS) - {"right", "refused with complaint"}
-"""Verdicts that headrace must never have."""
+"""Verdicts that headrace must not have."""
 _WORSE = ("right", "refused with complaint", "refused without", "wrong", *KINDS[4:])
-"""Verdicts from good to bad."""
+"""Verdicts from best to worst."""
 
 HEADRACE = "headrace"
 WAYS = ("seek", "plan", "clip", "order", "order-2")
-"""Of headrace: see `benchmarks.conformance.ways`; the last on two threads."""
+"""Variants of headrace, see `benchmarks.conformance.ways`; the last runs on two threads."""
 JOBS, PASS = "jobs", "one pass"
-"""The two variants of files drawn at random: jobs in random order on one decoder, all frames in one
-job."""
+"""Variants for random files: jobs in random order on one decoder; all frames in one job."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Questions for every file."""
+    """Settings of a run, the same for every file."""
 
     places: int = 6
-    """Random frames, and random clips."""
+    """Number of random frames, and of random clips."""
     planned: int = 250
-    """Frames read by plan."""
+    """Max frames read by plan."""
     seed: int = 0
     size: tuple[int, int] = (64, 64)
-    """(height, width) of the small pictures of the plain decode."""
+    """(height, width) of the small images of the plain decode."""
     most_frames: int = 2000
+    """Max frames of the plain decode."""
     limit_seconds: float = 120
     """Time limit of a process."""
     ways: Sequence[str] = WAYS
-    """Of headrace."""
+    """Variants of headrace."""
     libraries: Sequence[str] = ()
 
 
 class Verdict(Record):
-    """Result of one party on one file by one variant; repeated frames count twice."""
+    """Result of one variant of one party for one file; a frame requested twice counts twice."""
 
     party: str
     """`headrace`, or the library."""
@@ -58,21 +58,21 @@ class Verdict(Record):
     right: int = 0
     """Frames equal to those of the plain decode."""
     wrong: int = 0
-    """Frames that differ, are unknown to the plain decode, or are silently missing."""
+    """Frames that differ, that the plain decode lacks, or that are missing without an error."""
     refused_with: int = 0
-    """Refused frames with a complaint of FFmpeg's."""
+    """Refused frames with a complaint of FFmpeg."""
     refused_without: int = 0
-    """Refused frames without a complaint of FFmpeg's."""
+    """Refused frames without a complaint of FFmpeg."""
     ending: Ending = "done"
-    """Exit of the process."""
+    """How the process ended."""
     examples: tuple[str, ...] = ()
-    """First few wrong frames, as text."""
+    """First faults, as text."""
     reason: str = ""
-    """First message of the party; or the last lines of its traceback."""
+    """First error message of the party, or the last lines of its traceback."""
 
     @property
     def kind(self) -> Kind:
-        """The worst that happened."""
+        """Worst outcome."""
         if self.ending != "done":
             return self.ending
         if self.wrong:
@@ -83,7 +83,7 @@ class Verdict(Record):
 
     @property
     def frames(self) -> int:
-        """Requested and answered frames."""
+        """Number of frames with an outcome."""
         return self.right + self.wrong + self.refused_with + self.refused_without
 
 
@@ -91,7 +91,7 @@ FileState = Literal["read", "no video", "hang", "crash", "failed"]
 
 
 class JudgedFile(Record):
-    """Properties of a file, and a verdict per variant."""
+    """Properties of a file, and the verdicts of all variants."""
 
     name: str
     """Name, or description of a draw."""
@@ -100,7 +100,7 @@ class JudgedFile(Record):
     frames: int = 0
     """Frames of the plain decode."""
     complaints: int = 0
-    """Packets with a complaint of FFmpeg's."""
+    """Packets with a complaint of FFmpeg."""
     verdicts: tuple[Verdict, ...] = ()
 
     def of(self, party: str) -> list[Verdict]:
@@ -114,18 +114,18 @@ class JudgedFile(Record):
 
 
 class FileRow(JudgedFile):
-    """One file: further properties, and messages of FFmpeg."""
+    """One file of a conformance run."""
 
     bytes: int
     state: FileState
-    """`read`; else there is no reference: `no video` for FFmpeg, or a hang, crash or failure of the
+    """`read`, or the reason there is no reference: `no video`, or a hang, crash or failure of the
     plain decode."""
     reason: str = ""
     """Reason it was not read."""
     size: tuple[int, int] = (0, 0)
     """(height, width), as stored."""
     is_whole: bool = True
-    """False if the plain decode was cut short: only the first frames are compared."""
+    """False if only the first frames were decoded and compared."""
     has_one_size: bool = True
     """False if the frame size changes."""
     lines: tuple[str, ...] = ()
@@ -133,7 +133,7 @@ class FileRow(JudgedFile):
     index_frames: int | None = None
     """Frames of headrace's index, up to the end of the plain decode; None: no index."""
     loose: int = 0
-    """Indexed frames that may match several frames of the plain decode: see `align`."""
+    """Indexed frames that may match several frames of the plain decode; see `align`."""
 
 
 _SUMMED = ("frames", "wrong", "refused_with", "refused_without")
@@ -147,15 +147,15 @@ class Counts(Record):
     """Frames compared or refused."""
     wrong: int
     refused_with: int
-    """Refused frames with a complaint of FFmpeg's."""
+    """Refused frames with a complaint of FFmpeg."""
     refused_without: int
 
     @classmethod
     def of(cls, files: Sequence[Sequence[Verdict]], **more: Any) -> Self:
         """Return the counts, from the verdicts of each file."""
-        verdicts = [each for file in files for each in file]
+        verdicts = [verdict for file in files for verdict in file]
         worst = [max((v.kind for v in file), key=_WORSE.index, default="right") for file in files]
-        sums = {name: sum(getattr(each, name) for each in verdicts) for name in _SUMMED}
+        sums = {name: sum(getattr(v, name) for v in verdicts) for name in _SUMMED}
         return cls(files={kind: worst.count(kind) for kind in KINDS}, **sums, **more)
 
 
@@ -193,9 +193,9 @@ class DrawRow(JudgedFile):
     """One drawn file."""
 
     number: int
-    """Number that, with the seed, makes the same file again: `--only`."""
+    """Number that, with the seed, gives the same file again; see `--only`."""
     not_made: str = ""
-    """Reason there is no file, or FFmpeg rejects it."""
+    """Reason that the file could not be encoded, or that FFmpeg rejects it."""
 
 
 class DrawCount(Counts):
@@ -206,29 +206,29 @@ class DrawCount(Counts):
 
 
 class DrawsResult(Result):
-    """Drawn files: counts, and those with wrong frames."""
+    """Counts of drawn files, and the rows with faults."""
 
     seed: int
     total: DrawCount
     codecs: tuple[DrawCount, ...]
     containers: tuple[DrawCount, ...]
     not_made: int
-    """Draws that no encoder here makes, or that FFmpeg rejects."""
+    """Draws that could not be encoded, or that FFmpeg rejects."""
     faults: tuple[DrawRow, ...]
 
     @classmethod
     def of(cls, provenance: Provenance, seed: int, rows: Iterable[DrawRow]) -> Self:
-        """Return the count of all draws."""
+        """Return the result of all rows."""
         rows = list(rows)
-        made = [row for row in rows if not row.not_made]
+        drawn = [row for row in rows if not row.not_made]
         return cls(
             provenance=provenance,
             seed=seed,
-            total=_counted("all", made),
-            codecs=_by("codec", made),
-            containers=_by("container", made),
-            not_made=len(rows) - len(made),
-            faults=tuple(row for row in made if row.is_fault),
+            total=_counted("all", drawn),
+            codecs=_by("codec", drawn),
+            containers=_by("container", drawn),
+            not_made=len(rows) - len(drawn),
+            faults=tuple(row for row in drawn if row.is_fault),
         )
 
 
@@ -242,8 +242,8 @@ def _counted(what: str, rows: Sequence[DrawRow]) -> DrawCount:
 
 
 _TITLES = {
-    "refused with complaint": "refused, FFmpeg complains",
-    "refused without": "refused, it does not",
+    "refused with complaint": "refused, complaint",
+    "refused without": "refused, no complaint",
     "traceback": "tracebacks",
     "hang": "hangs",
     "crash": "crashes",
@@ -255,10 +255,10 @@ def render(result: ConformanceResult) -> str:
     rows = result.rows
     read = [row for row in rows if row.state == "read"]
     parts = [
-        f"{len(rows)} files: {len(read)} held against a plain linear decode "
+        f"{len(rows)} files: {len(read)} compared with a plain linear decode "
         f"({sum(row.frames for row in read):,} frames), "
-        f"{sum(row.complaints > 0 for row in read)} of them with complaints of FFmpeg's; "
-        f"{sum(row.state == 'no video' for row in rows)} no video"
+        f"{sum(row.complaints > 0 for row in read)} of them with complaints of FFmpeg; "
+        f"{sum(row.state == 'no video' for row in rows)} without video"
     ]
     for row in rows:
         if row.state == "no video":
@@ -266,17 +266,16 @@ def render(result: ConformanceResult) -> str:
         elif row.state != "read":
             parts.append(f"  {row.name}: the plain decode {_ENDS[row.state]}: {row.reason}")
     for party in dict.fromkeys(count.party for count in result.summary):
-        about = result.versions.get(party, {})
-        named = ", ".join(f"{name} {version}" for name, version in about.items())
-        parts.append(f"\n{party}" + (f" ({named})" if named else ""))
+        versions = ", ".join(map(" ".join, result.versions.get(party, {}).items()))
+        parts.append(f"\n{party}" + (f" ({versions})" if versions else ""))
         parts.append(_table([count for count in result.summary if count.party == party]))
-        parts += _not_right(rows, party)
+        parts += _refused_or_wrong(rows, party)
     return "\n".join(parts)
 
 
 def _table(counts: Sequence[Count]) -> str:
     titles = [_TITLES.get(kind, kind) for kind in KINDS]
-    header = ["variant", *titles, "frames", "of these wrong", "refused"]
+    header = ["variant", *titles, "frames", "wrong frames", "refused frames"]
     lines = []
     for count in counts:
         frames = (f"{count.frames:,}", f"{count.wrong:,}")
@@ -292,24 +291,23 @@ def _table(counts: Sequence[Count]) -> str:
 _ENDS = {"hang": "hangs", "crash": "crashes", "failed": "fails"}
 
 
-def _not_right(rows: Sequence[FileRow], party: str) -> Iterator[str]:
-    """Yield one line per file with wrong frames, faults of the party first."""
+def _refused_or_wrong(rows: Sequence[FileRow], party: str) -> Iterator[str]:
+    """Yield a line per file with wrong or refused frames, faults of the party first."""
     faults, excused = list[str](), list[str]()
     for row in rows:
         bad = [verdict for verdict in row.of(party) if verdict.kind != "right"]
         if not bad:
             continue
-        is_fault = any(each.kind in FAULTS for each in bad)
-        what = "; ".join(map(_words, bad))
-        reason = next((each.reason for each in bad if each.reason), "")
-        says = f" [FFmpeg, at {row.complaints} packets: {row.lines[0]}]" if row.lines else ""
+        is_fault = any(verdict.kind in FAULTS for verdict in bad)
+        words = "; ".join(map(_words, bad))
+        reason = next((f" — {verdict.reason}" for verdict in bad if verdict.reason), "")
+        log = f" [FFmpeg, at {row.complaints} packets: {row.lines[0]}]" if row.lines else ""
         facts = f"{row.container.split(',')[0]} {row.codec}, {row.frames} frames"
         if party == HEADRACE and row.index_frames not in (None, row.frames):
             facts += f", {row.index_frames} in the index"
-        reasons = f" — {reason}" if reason else ""
         lines = faults if is_fault else excused
-        lines.append(f"  {row.name} ({facts}): {what}{reasons}{says}")
-    for title, lines in ("not right:", faults), ("refused where FFmpeg complains too:", excused):
+        lines.append(f"  {row.name} ({facts}): {words}{reason}{log}")
+    for title, lines in ("faults:", faults), ("refused with a complaint of FFmpeg:", excused):
         if lines:
             yield from (title, *lines)
 

@@ -1,4 +1,4 @@
-"""Variants of headrace to read the frames of a file: by seek, plan, clip, in order."""
+"""Variants of headrace that read the frames of a file: by seek, by plan, by clip, in order."""
 
 import traceback
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 Read = Callable[[StreamIndex, Judge], None]
-"""Reads frames of an index and passes them to the judge."""
+"""Function that reads frames of an index and passes them to the judge."""
 
 LOOKAHEAD = 25
 BATCH_SIZE = 5
@@ -30,26 +30,27 @@ CLIP_FRAMES = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """Task of one file."""
+    """Comparison of one file."""
 
     path: Path
     plan: Plan
     seconds: float
-    """Time limit of each variant; it stops by itself and keeps its comparisons."""
+    """Time after which a variant stops, with the frames compared so far."""
     store: IndexStore
-    """Index store, empty at first, so that variants share no knowledge."""
+    """Index store of one variant, empty at first."""
 
     def clock(self) -> Callable[[], bool]:
-        """Return a function that returns whether the time since this call is over."""
-        ends = perf_counter() + self.seconds
-        return lambda: perf_counter() > ends
+        """Return a function that returns whether the time limit, counted from now, has passed."""
+        deadline = perf_counter() + self.seconds
+        return lambda: perf_counter() > deadline
 
 
 @dataclass(frozen=True, kw_only=True)
 class FirstFrames(ShuffledFrames):
-    """Sampler: first frames of one video, each once in an epoch, in random order."""
+    """Sampler of the first frames of one video, each once per epoch, in random order."""
 
     most: int
+    """Number of frames."""
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order of one epoch."""
@@ -58,16 +59,16 @@ class FirstFrames(ShuffledFrames):
 
 
 def judge_way(way: str, task: Task, reference: Reference) -> tuple[Verdict, Judge | None]:
-    """Return the verdict of one of `WAYS`: see `judge_reading`."""
+    """Return the verdict on one of `WAYS`; see `judge_reading`."""
     return judge_reading(way, task.path, task.store, reference, partial(_WAYS[way], task))
 
 
 def judge_reading(
     way: str, path: Path, store: IndexStore, reference: Reference, read: Read
 ) -> tuple[Verdict, Judge | None]:
-    """Return the verdict on a reader of a file; the judge is None without an index.
+    """Return the verdict on a reader of a file, and its judge; None without an index.
 
-    An exception other than HeadraceError is a traceback.
+    An exception other than a HeadraceError counts as a traceback.
     """
     judge = None
     try:
@@ -86,7 +87,7 @@ def judge_reading(
 
 
 def judge_refusal(path: Path) -> Verdict:
-    """Return whether headrace refuses a non-video, or accepts it, without a bug."""
+    """Return the verdict on a file that is no video; only an unexpected exception is a fault."""
     reason = "headrace reads it"
     try:
         StreamIndex.scan(Source.of(path))
@@ -98,7 +99,7 @@ def judge_refusal(path: Path) -> Verdict:
 
 
 def by_seek(task: Task, index: StreamIndex, judge: Judge) -> None:
-    """Read random frames, one job each, on one decoder."""
+    """Read random frames on one decoder, with one job per frame."""
     from headrace.decode.open_decoder import open_decoder
 
     is_over = task.clock()
@@ -112,7 +113,7 @@ def by_seek(task: Task, index: StreamIndex, judge: Judge) -> None:
 
 
 def by_plan(task: Task, index: StreamIndex, judge: Judge) -> None:
-    """Read by a FrameLoader with a lookahead of 25 frames, in the small size."""
+    """Read by a FrameLoader with a lookahead of 25 frames, in the size of the plan."""
     from headrace import FrameLoader
 
     is_over = task.clock()
@@ -125,23 +126,26 @@ def by_plan(task: Task, index: StreamIndex, judge: Judge) -> None:
         num_threads=2,
         on_error="skip",
         prefetch_next_epoch=False,
-        stall_seconds=None,  # the parent ends a hang
+        stall_seconds=None,  # the parent process ends a hang
         index_store=task.store,
     )
-    asked = 0
+    count = 0
     with closing(loader):
         for batch in loader:
             pictures = batch.frames.permute(0, 2, 3, 1).numpy()
             judge.pictures(batch.index.tolist(), pictures, is_small=True)
-            asked += len(batch)
-            if asked >= task.plan.planned or is_over():
+            count += len(batch)
+            if count >= task.plan.planned or is_over():
                 break
         for bad in loader.quarantined:
             judge.refused(range(len(judge)) if bad.index is None else [bad.index], bad.cause)
 
 
 def by_clip(task: Task, index: StreamIndex, judge: Judge) -> None:
-    """Read clips of 8 frames, strides 1 to 3, random starts; at one frame size if constant."""
+    """Read clips of 8 frames with random starts and strides 1 to 3.
+
+    Clips whose frames change their size are read in the size of the plan.
+    """
     from headrace import load_clip
 
     is_over = task.clock()
@@ -157,8 +161,8 @@ def by_clip(task: Task, index: StreamIndex, judge: Judge) -> None:
         except HeadraceError as error:
             if not _is_ours(error):
                 raise
-            named = error.missing if isinstance(error, DecodeError) else ()
-            judge.refused(named or wanted, error)
+            missing = error.missing if isinstance(error, DecodeError) else ()
+            judge.refused(missing or wanted, error)
         else:
             judge.left_out(sorted(set(wanted) - set(clip.index.tolist())))
             judge.pictures(clip.index.tolist(), clip.frames, is_small=size is not None)
@@ -167,7 +171,7 @@ def by_clip(task: Task, index: StreamIndex, judge: Judge) -> None:
 
 
 def in_order(task: Task, index: StreamIndex, judge: Judge, *, workers: int = 1) -> None:
-    """Read every frame of the file; bad ones are skipped and listed."""
+    """Read every frame of the file; damaged frames are skipped and listed."""
     from headrace import FrameReader
 
     is_over = task.clock()
@@ -175,28 +179,28 @@ def in_order(task: Task, index: StreamIndex, judge: Judge, *, workers: int = 1) 
     reader = FrameReader(
         [task.path], size=size, workers=workers, on_error="skip", index_store=task.store
     )
-    came: list[int] = []
-    reached = len(judge)
+    delivered: list[int] = []
+    end = len(judge)
     with closing(iter(reader)) as batches:
         for batch in batches:
             judge.pictures(batch.index.tolist(), batch.frames, is_small=size is not None)
-            came += batch.index.tolist()
-            if came and came[-1] >= len(judge):
+            delivered += batch.index.tolist()
+            if delivered and delivered[-1] >= len(judge):
                 break
             if is_over():
-                reached = came[-1] + 1 if came else 0
+                end = delivered[-1] + 1 if delivered else 0
                 break
     refused = {
         n: loss.cause
         for loss in reader.losses
         for n in (range(len(judge)) if loss.index is None else [loss.index])
-        if n < reached
+        if n < end
     }
     for n, cause in refused.items():
         judge.refused([n], cause)
-    judge.left_out(sorted(set(range(reached)) - set(came) - set(refused)))
-    if came != sorted(set(came)):
-        judge.tally.add("wrong", "frames come twice, or out of order")
+    judge.left_out(sorted(set(range(end)) - set(delivered) - set(refused)))
+    if delivered != sorted(set(delivered)):
+        judge.tally.add("wrong", "frames are repeated or out of order")
     judge.unindexed()
 
 
@@ -205,9 +209,9 @@ _WAYS: dict[str, Callable[[Task, StreamIndex, Judge], None]] = dict(zip(WAYS, _R
 
 
 def _is_ours(error: HeadraceError) -> bool:
-    """Return whether the error was raised on purpose: a stage also forwards unexpected errors."""
-    is_passed_on = isinstance(error, StageError) and error.__cause__ is not None
-    return not is_passed_on or isinstance(error.__cause__, HeadraceError)
+    """Return whether an error was raised on purpose; a stage also forwards unexpected errors."""
+    is_forwarded = isinstance(error, StageError) and error.__cause__ is not None
+    return not is_forwarded or isinstance(error.__cause__, HeadraceError)
 
 
 def _traceback(way: str, judge: Judge | None) -> Verdict:

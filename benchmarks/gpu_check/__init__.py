@@ -1,1 +1,1 @@
-"""Checks and measurements that need a GPU, in one command: `make gpu-check`."""
+"""Checks and measurements that need an NVIDIA GPU, in one command: `make gpu-check`."""

@@ -1,14 +1,14 @@
-"""How fast do batches come that NVDEC decodes, beside those of the CPU, and of both together?
+"""How many frames per second do loaders deliver with NVDEC, with the CPU, and with both?
 
-python -m benchmarks.gpu_check.loading frames FOLDER --gpu 0           random frames
-python -m benchmarks.gpu_check.loading cameras INDEX --gpu 0           camera streams
-python -m benchmarks.gpu_check.loading frames FOLDER --gpu 0 --auto    both together as well
-python -m benchmarks.gpu_check.loading frames FOLDER --gpu 0 --kept    frames that stay as well
-python -m benchmarks.gpu_check.loading frames FOLDER --gpu 0 --pynvvideocodec   by NVIDIA's library
+python -m benchmarks.gpu_check.loading frames FOLDER --gpu 0           # random frames
+python -m benchmarks.gpu_check.loading cameras INDEX --gpu 0           # camera streams
+python -m benchmarks.gpu_check.loading frames FOLDER --gpu 0 --auto    # also both together
+python -m benchmarks.gpu_check.loading frames FOLDER --gpu 0 --kept    # also frames left on the GPU
+python -m benchmarks.gpu_check.loading frames FOLDER --gpu 0 --pynvvideocodec   # also by NVIDIA
 
-The batches of all are proved equal, bit by bit, and those that stay within a grey level of the same
-tensors made on the CPU; then they are timed in turns, the loader made anew for each. Without --gpu
-the CPU stands in for NVDEC, as a rehearsal.
+Before timing, batches are compared with the CPU's: bit for bit, or within one gray level if they
+stay on the GPU. Then all decoders are timed, interleaved, with a new loader for each repeat.
+Without --gpu, the CPU takes the place of NVDEC, as a rehearsal.
 """
 
 import sys
@@ -27,8 +27,8 @@ from headrace import CameraLoader, DecoderConfig, DeviceCounters, FrameLoader, f
 from headrace.measuring.interleaved import MedianRange, interleave
 
 _PEER: Final = 2481.54
-"""Frames per second of camera streams reported by the example of accvlab.on_demand_video_decoder
-on one A100 (docs/benchmarks.md); the goal is twice this rate."""
+"""Frames per second of camera streams on one A100, as the example of
+accvlab.on_demand_video_decoder reports (docs/benchmarks.md); the goal is twice this rate."""
 _HEADS: Final = ("decoded by", "frames/s", "slowest", "fastest", "ms/frame")
 
 Opener = Callable[[DecoderConfig], AbstractContextManager[Any]]
@@ -36,26 +36,26 @@ Opener = Callable[[DecoderConfig], AbstractContextManager[Any]]
 
 
 def opener(kind: str, sources: Sequence[str], size: tuple[int, int], batch_size: int) -> Opener:
-    """Return the factory of a kind of loader."""
+    """Return a function that opens a kind of loader."""
     if kind == "frames":
         videos = find_videos(sources)
-        return lambda how: FrameLoader(videos, batch_size=batch_size, size=size, decoding=how)
-    return lambda how: CameraLoader(sources[0], group_num=2, size=size, decoding=how)
+        return lambda config: FrameLoader(videos, batch_size=batch_size, size=size, decoding=config)
+    return lambda config: CameraLoader(sources[0], group_num=2, size=size, decoding=config)
 
 
 def entrants(
     gpu: int | None, *, with_auto: bool, with_kept: bool = False, with_pynvvideocodec: bool = False
 ) -> dict[str, DecoderConfig]:
-    """Return the timed decoders by name; the CPU first."""
-    there = DecoderConfig.on_gpu(gpu)
-    ways = {"CPU again" if gpu is None else "NVDEC": there}
-    if with_pynvvideocodec:
-        is_here = gpu is not None
-        name = "PyNvVideoCodec" if is_here else "CPU for PyNvVideoCodec"
-        ways[name] = replace(there, backend="pynvvideocodec") if is_here else there
+    """Return the decoders to time by name, with the CPU first."""
+    on_gpu = DecoderConfig.on_gpu(gpu)
+    decoders = {"CPU again" if gpu is None else "NVDEC": on_gpu}
+    if with_pynvvideocodec and gpu is None:
+        decoders["CPU for PyNvVideoCodec"] = on_gpu
+    elif with_pynvvideocodec:
+        decoders["PyNvVideoCodec"] = replace(on_gpu, backend="pynvvideocodec")
     if with_kept:
-        ways |= {f"{name}, kept": replace(way, keeps_on_device=True) for name, way in ways.items()}
-    return {"CPU": DecoderConfig(), **ways} | (
+        decoders |= {f"{n}, kept": replace(d, keeps_on_device=True) for n, d in decoders.items()}
+    return {"CPU": DecoderConfig(), **decoders} | (
         {"auto": DecoderConfig(device="auto")} if with_auto else {}
     )
 
@@ -63,15 +63,15 @@ def entrants(
 def unequal(open_one: Opener, decoding: DecoderConfig, batches: int) -> int | None:
     """Return the number of the first batch that differs from the CPU's; None: all equal.
 
-    Tensors converted on a GPU may differ by one grey level.
+    Frames converted to RGB on a GPU may differ by one gray level.
     """
-    most = 1 if decoding.stays_on_gpu else 0
-    twin = DecoderConfig(keeps_on_device=decoding.keeps_on_device)
-    with open_one(twin) as there, open_one(decoding) as here:
-        pairs = zip(islice(there, batches), islice(here, batches), strict=True)
-        for number, (expected, found) in enumerate(pairs):
-            there_is, here_is = expected.frames.int(), found.frames.cpu().int()
-            if there_is.shape != here_is.shape or (there_is - here_is).abs().max() > most:
+    tolerance = 1 if decoding.stays_on_gpu else 0
+    on_cpu = DecoderConfig(keeps_on_device=decoding.keeps_on_device)
+    with open_one(on_cpu) as reference, open_one(decoding) as loader:
+        pairs = zip(islice(reference, batches), islice(loader, batches), strict=True)
+        for number, (expected, batch) in enumerate(pairs):
+            right, frames = expected.frames.int(), batch.frames.cpu().int()
+            if right.shape != frames.shape or (right - frames).abs().max() > tolerance:
                 return number
     return None
 
@@ -79,10 +79,10 @@ def unequal(open_one: Opener, decoding: DecoderConfig, batches: int) -> int | No
 def rate(
     open_one: Opener, decoding: DecoderConfig, seconds: float
 ) -> tuple[float, DeviceCounters | None]:
-    """Return frames per second after the first batch, over `seconds` and several epochs.
+    """Return frames per second after the first batch, and the counters of CPU and GPU.
 
-    Frames decoded ahead of the first batch then matter little. If CPU and GPU share the work, also
-    returns the counters of each.
+    The time spans several epochs, so frames decoded ahead of the first batch matter little. The
+    counters are None unless both devices share the work.
     """
     frames = 0
     with open_one(decoding) as loader:
@@ -91,11 +91,11 @@ def rate(
         _wait_for(decoding)
         started = time.monotonic()
         while time.monotonic() - started < seconds:
-            # All dimensions except H, W and C.
+            # The product of all dimensions except H, W and C.
             frames += next(batches).frames.shape[:-3].numel()
         _wait_for(decoding)
-        taken = time.monotonic() - started
-        return frames / taken, loader.statistics.decoded_by
+        elapsed = time.monotonic() - started
+        return frames / elapsed, loader.statistics.decoded_by
 
 
 def _wait_for(decoding: DecoderConfig) -> None:
@@ -117,42 +117,44 @@ def main(
     seconds: float = 2.0,
     repeats: int = 3,
 ) -> None:
-    """Prove, time, print a line of JSON; exit status 1 where batches differ.
+    """Compare and time the decoders and print JSON; exit with status 1 if batches differ.
 
     Args:
-        kind: of loader
-        sources: videos or folders of them; the index of cameras
-        gpu: its number; left out: the CPU stands in for it
-        auto: both together as well
-        kept: frames that stay there as well
-        pynvvideocodec: PyNvVideoCodec as well
-        size: height and width
+        kind: kind of loader
+        sources: videos or folders of videos; for cameras, their index file
+        gpu: number of the GPU; without it, the CPU takes its place
+        auto: also time the CPU and the GPU together
+        kept: also time frames that stay on the GPU
+        pynvvideocodec: also time PyNvVideoCodec
+        size: height and width of frames
         batch_size: frames in a batch
-        batches: that are proved equal
-        seconds: that a turn takes
-        repeats: of each, in turn
+        batches: batches to compare
+        seconds: min seconds per repeat
+        repeats: repeats per decoder
     """
     open_one = opener(kind, sources, size, batch_size)
-    named = entrants(gpu, with_auto=auto, with_kept=kept, with_pynvvideocodec=pynvvideocodec)
-    for name, decoding in [*named.items()][1:]:
+    decoders = entrants(gpu, with_auto=auto, with_kept=kept, with_pynvvideocodec=pynvvideocodec)
+    for name, decoding in [*decoders.items()][1:]:
         differs = unequal(open_one, decoding, batches)
         if differs is not None:
             sys.exit(f"batch {differs} of {name} differs from the CPU's: nothing was timed")
-    turns = interleave([*named], lambda name: rate(open_one, named[name], seconds), repeats=repeats)
-    shared = next((by for _, by in reversed(turns) if by is not None), None)
+    repetitions = interleave(
+        [*decoders], lambda name: rate(open_one, decoders[name], seconds), repeats=repeats
+    )
+    shared = next((counters for _, counters in reversed(repetitions) if counters is not None), None)
     spreads = {
-        name: MedianRange.of([speed for speed, _ in turns[place :: len(named)]])
-        for place, name in enumerate(named)
+        name: MedianRange.of([speed for speed, _ in repetitions[number :: len(decoders)]])
+        for number, name in enumerate(decoders)
     }
     cpu, *others = (spread.median for spread in spreads.values())
     faster = ", ".join(
-        f"{name} is {other / cpu:.2f}" for name, other in zip([*named][1:], others, strict=True)
+        f"{name} is {other / cpu:.2f}" for name, other in zip([*decoders][1:], others, strict=True)
     )
     said = f"equal batches; {faster} times as fast as the CPU"
-    said += f"; auto at last by {shared}" if shared is not None else ""
+    said += f"; last auto run: {shared}" if shared is not None else ""
     if kind == "cameras" and gpu is not None:
         said += f"; the fastest is {max(others) / _PEER:.2f} times the {_PEER:,} frames/s "
-        said += "that accvlab's example reports of an A100"
+        said += "that accvlab's example reports on an A100"
     forms = "{:.1f} {:.1f} {:.1f} {:.3f}"
     rows = [
         (name, *forms.format(s.median, s.lowest, s.highest, 1e3 / s.median).split())

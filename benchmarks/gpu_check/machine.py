@@ -1,6 +1,6 @@
 """Description of this machine as one line of JSON: `python -m benchmarks.gpu_check.machine`.
 
-GPU, its decoder, and versions. Runs in its own process, because a driver may hang or crash it.
+Has the GPU, its decoder, and versions. Runs in its own process, because a driver may hang or crash.
 """
 
 import json
@@ -26,23 +26,23 @@ _SIZE = (288, 512)
 """(height, width) of the test clip; every NVDEC supports it."""
 
 
-def facts(made: Provenance, *, is_rehearsal: bool) -> dict[str, Any]:
-    """Return missing requirements with reasons, and a table of them."""
+def facts(source: Provenance, *, is_rehearsal: bool) -> dict[str, Any]:
+    """Return the missing requirements with reasons, and a table of the machine."""
     missing = {} if is_rehearsal else _missing_hardware() | _missing_library()
     rows = [
-        *(("GPU", f"{gpu.name}, {gpu.memory_bytes >> 20} MiB") for gpu in made.machine.gpus),
-        *(("driver", gpu.driver or "not told") for gpu in made.machine.gpus[:1]),
+        *(("GPU", f"{gpu.name}, {gpu.memory_bytes >> 20} MiB") for gpu in source.machine.gpus),
+        *(("driver", gpu.driver or "unknown") for gpu in source.machine.gpus[:1]),
         ("CUDA of PyTorch", torch.version.cuda or "none"),
         ("PyAV", av.__version__),
-        *made.versions.items(),
+        *source.versions.items(),
     ]
     if not is_rehearsal:
         rows.append(("NVDEC", missing.get("NVDEC", "decodes")))
         rows.append(("PyNvVideoCodec", missing.get("PyNvVideoCodec", "installed")))
-    gpus = ", ".join(gpu.name for gpu in made.machine.gpus)
-    said = f"GPU: {gpus or 'none'}; {made.machine.cpu}, {made.machine.usable_cores} cores"
-    found = {"missing": missing, "provenance": made.model_dump(mode="json")}
-    return {"said": said, "heads": ["fact", "value"], "rows": rows, **found}
+    gpus = ", ".join(gpu.name for gpu in source.machine.gpus)
+    said = f"GPU: {gpus or 'none'}; {source.machine.cpu}, {source.machine.usable_cores} cores"
+    more = {"missing": missing, "provenance": source.model_dump(mode="json")}
+    return {"said": said, "heads": ["property", "value"], "rows": rows, **more}
 
 
 def _missing_hardware() -> dict[Need, str]:
@@ -52,12 +52,12 @@ def _missing_hardware() -> dict[Need, str]:
         path = write_clip(Path(folder) / "clip", SynthClip(size=_SIZE, num_frames=4))
         store = IndexStore(Path(folder) / "index")
         try:
-            there, here = (_decoded(path, gpu, store) for gpu in (None, _GPU))
+            expected, frames = (_decoded(path, gpu, store) for gpu in (None, _GPU))
         except HeadraceError as error:
             return {"NVDEC": f"no NVDEC here: {error}"}
-    if np.array_equal(there, here):
+    if np.array_equal(expected, frames):
         return {}
-    return {"NVDEC": "NVDEC gives other pixels than the CPU of a clip of H.264"}
+    return {"NVDEC": "NVDEC's pixels of an H.264 clip differ from the CPU's"}
 
 
 def _missing_library() -> dict[Need, str]:
@@ -74,15 +74,15 @@ def _decoded(path: Path, gpu: int | None, store: IndexStore) -> np.ndarray[Any, 
 
 
 def main(*, rehearse: bool = False, parameters: str = "{}", command: str = "[]") -> None:
-    """Print it.
+    """Print the description.
 
     Args:
-        rehearse: on the CPU
-        parameters: JSON, kept with the result
-        command: JSON, kept with the result
+        rehearse: describe the machine without a GPU
+        parameters: parameters of the check, as JSON, for the result
+        command: command line of the check, as JSON, for the result
     """
-    made = provenance(json.loads(parameters), json.loads(command))
-    print_reading(**facts(made, is_rehearsal=rehearse))
+    source = provenance(json.loads(parameters), json.loads(command))
+    print_reading(**facts(source, is_rehearsal=rehearse))
 
 
 if __name__ == "__main__":

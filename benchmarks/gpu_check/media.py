@@ -1,7 +1,7 @@
-"""Creates the media of the check: `python -m benchmarks.gpu_check.media FOLDER`.
+"""Create the media of the check: `python -m benchmarks.gpu_check.media FOLDER`.
 
-A clip, and cameras of 1600x900 in H.264 and in H.265 with GOPs of 30. All are synthetic: each frame
-shows its number. --small creates a few small files, for a rehearsal.
+Creates a clip, and cameras of 1600x900 in H.264 and H.265 with GOPs of 30. All files are synthetic;
+each frame shows its number. --small creates a few small files, for a rehearsal.
 """
 
 import json
@@ -25,7 +25,7 @@ CODECS: Final[dict[str, Codec]] = {"h264": "h264", "h265": "hevc"}
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """Sizes and amount of the media."""
+    """Sizes and number of the files."""
 
     clip: tuple[int, int]
     """(height, width) of the clip."""
@@ -33,7 +33,7 @@ class Scale:
     cameras: int
     clips: int
     frames: int
-    """Frames of each file."""
+    """Frames per file."""
 
 
 FULL: Final = Scale(clip=(1080, 1920), camera=(900, 1600), cameras=6, clips=2, frames=90)
@@ -46,12 +46,12 @@ def clip_path(folder: Path) -> Path:
 
 
 def index_path(folder: Path, name: str) -> Path:
-    """Return the path of the index of a codec's cameras; `name`: key in `CODECS`."""
+    """Return the path of the camera index of a codec; `name` is a key of `CODECS`."""
     return folder / name / "index_frame.json"
 
 
 def make(folder: Path, scale: Scale) -> int:
-    """Write missing files; return the number of files."""
+    """Write missing files; return the number of all files."""
     clip = partial(SynthClip, num_frames=scale.frames, gop=GOP, b_frames=0)
     wanted = {clip_path(folder): (clip(codec="h264", size=scale.clip),)}
     for (name, codec), number, camera in product(
@@ -73,11 +73,11 @@ def _write(path: Path, clip: SynthClip) -> None:
 
 
 def main(folder: Path, *, small: bool = False) -> None:
-    """Make them; print how many.
+    """Create the files and print their number.
 
     Args:
-        folder: where they lie
-        small: few and small, for a rehearsal
+        folder: folder of the files
+        small: create a few small files, for a rehearsal
     """
     scale = SMALL if small else FULL
     files = make(folder, scale)

@@ -1,10 +1,11 @@
-"""Do copies to the GPU run beside its work? python -m benchmarks.gpu_check.overlap FOLDER --gpu 0
+"""Do copies to the GPU overlap its work?
 
-A loop over a FrameLoader with `device="cuda", pin_memory=True`, whose work on each batch takes the
-GPU some times as long as the loader takes to make one: so the work is what is waited for, and each
-copy can lie beside it. PyTorch's profiler traces it; in the trace the time of the copies is taken,
-and how much of it lies beside kernels. Without --gpu the loop runs on the CPU, where nothing is
-copied, as a rehearsal.
+python -m benchmarks.gpu_check.overlap FOLDER --out trace.json.gz --gpu 0
+
+A loop reads a FrameLoader with `device="cuda", pin_memory=True`. Its work on a batch takes the GPU
+longer than the loader takes to load one, so the GPU is the bottleneck and each copy can overlap
+kernels. PyTorch's profiler traces the loop; the trace shows the time of the copies, and how much of
+it overlaps kernels. Without --gpu, the loop runs on the CPU without copies, as a rehearsal.
 """
 
 import gzip
@@ -29,7 +30,7 @@ from headrace import FrameLoader, find_videos
 _TIMES_AS_LONG: Final = 3
 """Time of the work on a batch ÷ time to load a batch."""
 _LEAST: Final = 0.5
-"""Min share of copy time that overlaps kernels."""
+"""Required share of copy time that overlaps kernels."""
 
 Span = tuple[float, float]
 """Start and end, in microseconds."""
@@ -53,9 +54,9 @@ class Overlap:
     def __str__(self) -> str:
         """Return a short description."""
         if not self.copies:
-            return "nothing was copied to a GPU"
+            return "no copies to a GPU"
         took = f"{self.copies} copies to the GPU took {self.copied_us / 1e3:.2f} ms"
-        return f"{took}, {self.share:.0%} of it beside kernels"
+        return f"{took}, {self.share:.0%} of it during kernels"
 
 
 def overlap_in(events: Iterable[Mapping[str, Any]]) -> Overlap:
@@ -71,7 +72,7 @@ def overlap_in(events: Iterable[Mapping[str, Any]]) -> Overlap:
 
 
 def overlap_in_file(path: Path) -> Overlap:
-    """Return the overlap in a gzipped trace; OSError or ValueError for an invalid file."""
+    """Return the overlap in a gzipped trace; raises OSError or ValueError for an invalid file."""
     with gzip.open(path) as file:
         return overlap_in(json.load(file)["traceEvents"])
 
@@ -86,33 +87,33 @@ def _beside(copies: Sequence[Span], kernels: Sequence[Span]) -> float:
     joined = begins[np.append(True, is_apart)], ends[np.append(is_apart, True)]
     edges = np.stack(joined, axis=1).ravel()
     busy = np.diff(edges, prepend=edges[0])
-    busy[::2] = 0.0  # idle before the start of each
+    busy[::2] = 0.0  # idle between kernels
     return float(np.diff(np.interp(copies, edges, np.cumsum(busy))).sum())
 
 
 def trace(sources: Sequence[str], gpu: int | None, batches: int, path: Path) -> Overlap:
     """Run the loop and write its trace; return the overlap."""
-    there = {} if gpu is None else {"device": f"cuda:{gpu}", "pin_memory": True}
+    options = {} if gpu is None else {"device": f"cuda:{gpu}", "pin_memory": True}
     activities = [ProfilerActivity.CPU, *([] if gpu is None else [ProfilerActivity.CUDA])]
-    with FrameLoader(find_videos(sources), batch_size=8, size=(224, 224), **there) as loader:  # type: ignore[arg-type]
+    with FrameLoader(find_videos(sources), batch_size=8, size=(224, 224), **options) as loader:  # type: ignore[arg-type]
         epoch = iter(loader)
         next(epoch)
         started = time.monotonic()
-        made = len([*islice(epoch, batches)])
-        work = _work(gpu, _TIMES_AS_LONG * (time.monotonic() - started) / max(1, made))
-        with profile(activities=activities) as recorded:
+        count = len([*islice(epoch, batches)])
+        work = _work(gpu, _TIMES_AS_LONG * (time.monotonic() - started) / max(1, count))
+        with profile(activities=activities) as profiler:
             for batch in islice(loader, batches):
                 batch.frames.float().mean()
                 work()
             if gpu is not None:
                 torch.cuda.synchronize(gpu)
     path.parent.mkdir(parents=True, exist_ok=True)
-    recorded.export_chrome_trace(str(path))
+    profiler.export_chrome_trace(str(path))
     return overlap_in_file(path)
 
 
 def _work(gpu: int | None, seconds: float) -> Callable[[], None]:
-    """Return a function that launches `seconds` of device work without waiting for it."""
+    """Return a function that launches `seconds` of work on the device and does not wait."""
     device = "cpu" if gpu is None else f"cuda:{gpu}"
     side = 64 if gpu is None else 2048
     matrix = torch.rand(side, side, device=device)
@@ -131,18 +132,18 @@ def _work(gpu: int | None, seconds: float) -> Callable[[], None]:
 
 
 def main(sources: tuple[str, ...], *, out: Path, gpu: int | None = None, batches: int = 20) -> None:
-    """Print a line of JSON; exit status 1 where copies do not lie beside the work.
+    """Print the overlap as JSON; exit with status 1 if it is too small.
 
     Args:
-        sources: videos or folders of them
-        out: the trace: NAME.json.gz
-        gpu: its number; left out: on the CPU
-        batches: of the loop
+        sources: videos, or folders of videos
+        out: path of the trace, NAME.json.gz
+        gpu: number of the GPU; without it, run on the CPU
+        batches: batches of the loop
     """
-    found = trace(sources, gpu, batches, out)
-    if gpu is not None and found.share < _LEAST:
-        sys.exit(f"{found}; at least {_LEAST:.0%} was expected")
-    print_reading(str(found))
+    overlap = trace(sources, gpu, batches, out)
+    if gpu is not None and overlap.share < _LEAST:
+        sys.exit(f"{overlap}; at least {_LEAST:.0%} is required")
+    print_reading(str(overlap))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Parsers of the output of steps whose process ended as expected."""
+"""Parsers for the output of steps whose process exited as expected."""
 
 import json
 import math
@@ -14,101 +14,96 @@ from headrace.bench.registry import BENCHMARKS
 from headrace.profiling.session import Session
 from headrace.profiling.trace import NAME
 
-_APART: Final = 0.1
-"""Max relative difference of a confidence from the plain run's: 16 bits have three digits."""
-
-
-def last_line(ended: Ended) -> Any:
-    """Return the JSON in the last line of stdout."""
-    try:
-        return json.loads(ended.stdout.strip().splitlines()[-1])
-    except (IndexError, ValueError) as error:
-        raise UnreadError("its last line is no JSON") from error
+_MAX_DIFFERENCE: Final = 0.1
+"""Max relative difference of a confidence from the plain run's; 16 bits have three digits."""
 
 
 def report(ended: Ended) -> Reading:
-    """Read the output of a program of this folder: `said`, `heads` and `rows`."""
-    facts = last_line(ended)
-    said, heads, rows = (facts.pop(name) for name in ("said", "heads", "rows"))
+    """Read the output of a program of this folder: see `print_reading`."""
+    try:
+        fields = json.loads(ended.stdout.strip().splitlines()[-1])
+    except (IndexError, ValueError) as error:
+        raise UnreadError("the last line is not JSON") from error
+    said, heads, rows = (fields.pop(name) for name in ("said", "heads", "rows"))
     rows = tuple(tuple(map(str, row)) for row in rows)
-    return Reading(said=said, heads=tuple(heads), rows=rows, found=facts)
+    return Reading(said=said, heads=tuple(heads), rows=rows, found=fields)
 
 
 def bench(ended: Ended, *, name: str) -> Reading:
-    """Read `headrace bench NAME --json`: its answer and its table."""
+    """Read `headrace bench NAME --json`: its first finding and its table."""
     (benchmark,) = (benchmark for benchmark in BENCHMARKS if benchmark.name == name)
     try:
         record = benchmark.record.model_validate_json(ended.stdout)
     except ValueError as error:
-        raise UnreadError(f"it printed no record of bench {name}") from error
+        raise UnreadError(f"the output is not a record of bench {name}") from error
     page = benchmark.page(record)
-    answer, *_ = page.findings
-    return Reading(said=answer.headline, heads=page.table.headers, rows=page.table.rows)
+    finding, *_ = page.findings
+    return Reading(said=finding.headline, heads=page.table.headers, rows=page.table.rows)
 
 
 def tests(ended: Ended, *, junit: Path) -> Reading:
-    """Read pytest's report: number of passed tests, reasons of skipped ones."""
+    """Read pytest's report: passed tests, and skipped tests by reason."""
     try:
         cases = list(ElementTree.parse(junit).iter("testcase"))
     except (OSError, ElementTree.ParseError) as error:
-        raise UnreadError(f"pytest left no report: {error}") from error
+        raise UnreadError(f"pytest wrote no report: {error}") from error
     skips = [skip.get("message") or "?" for case in cases for skip in case.iter("skipped")]
     if len(skips) == len(cases):
-        raise UnreadError(f"of {len(cases)} tests none was run")
+        raise UnreadError(f"0 of {len(cases)} tests ran")
     said = f"{len(cases) - len(skips)} tests passed, {len(skips)} skipped"
     rows = tuple((reason, str(count)) for reason, count in Counter(skips).most_common())
-    return Reading(said=said, heads=("skipped because", "tests") if rows else (), rows=rows)
+    return Reading(said=said, heads=("reason of the skip", "tests") if rows else (), rows=rows)
 
 
 def inference(ended: Ended, *, out: Path, plain: Path | None) -> Reading:
-    """Read a run: complete, with predictions equal to the `plain` run's."""
+    """Read a run, which must be complete and predict the same as the run in `plain`."""
     session = _session(ended)
     predictions = _predictions(out)
     said = f"{len(predictions)} predictions, {session.wall_seconds:.2f} s"
     if plain is None:
         return Reading(said=said)
-    apart = _apart(predictions, _predictions(plain))
-    return Reading(said=f"{said}; confidences at most {apart:.2%} off the plain run's")
+    difference = _max_difference(predictions, _predictions(plain))
+    return Reading(said=f"{said}; confidences differ from run:plain's by at most {difference:.2%}")
 
 
 def traced(ended: Ended, *, out: Path, copies: bool) -> Reading:
-    """Read a run with a trace: complete; the trace has copies if `copies`, else no copies."""
+    """Read a run with a trace, which must be complete and have copies exactly if `copies`."""
     _session(ended)
     try:
         overlap = overlap_in_file(out / NAME)
     except (OSError, ValueError) as error:
-        raise UnreadError(f"it left no trace: {error}") from error
+        raise UnreadError(f"the run wrote no trace: {error}") from error
     if bool(overlap.copies) != copies:
-        raise UnreadError(f"in its trace {overlap}")
+        raise UnreadError(f"unexpected trace: {overlap}")
     return Reading(said=str(overlap))
 
 
 def training(ended: Ended, *, out: Path) -> Reading:
-    """Read a training: complete, with finite losses and a head."""
+    """Read a training, which must be complete, with finite losses and a head."""
     session = _session(ended)
     losses = [row.loss for row in session.steps.rows() if row.loss is not None]
     if not losses or not all(map(math.isfinite, losses)):
-        raise UnreadError(f"its losses are {losses[:4]}")
+        raise UnreadError(f"the losses must be finite, got {losses[:4]}")
     if session.training is None or not (out / (session.training.head or "-")).is_file():
-        raise UnreadError("it left no head")
+        raise UnreadError("the training wrote no head")
     return Reading(said=f"{len(losses)} steps, loss {losses[0]:.3f} to {losses[-1]:.3f}")
 
 
 def refusal(ended: Ended) -> Reading:
-    """Read the error line about incompatible flags."""
+    """Read the error about incompatible flags, which must be one line."""
     lines = ended.stderr.strip().splitlines()
     if not lines or not lines[-1].startswith("headrace: ") or "Traceback" in ended.stderr:
-        raise UnreadError("it does not say in a line what is wrong")
-    return Reading(said=f"refused, as it should be: {lines[-1].removeprefix('headrace: ')}")
+        raise UnreadError("the last line of stderr is not an error of headrace")
+    return Reading(said=f"refused as expected: {lines[-1].removeprefix('headrace: ')}")
 
 
 def _session(ended: Ended) -> Session:
     try:
         session = Session.model_validate_json(ended.stdout)
     except ValueError as error:
-        raise UnreadError("it printed no session") from error
+        raise UnreadError("the output is not a session") from error
     if session.outcome != "complete":
-        raise UnreadError(f"the run was {session.outcome}: {session.error}")
+        raise UnreadError(f"the outcome of the run is {session.outcome}: {session.error}")
     return session
 
 
@@ -116,23 +111,25 @@ def _predictions(out: Path) -> list[dict[str, Any]]:
     try:
         lines = (out / "predictions.jsonl").read_text("utf-8").splitlines()
     except OSError as error:
-        raise UnreadError(f"there are no predictions in {out.name}: {error.strerror}") from error
+        raise UnreadError(f"{out.name} has no predictions: {error.strerror}") from error
     predictions = [json.loads(line) for line in lines]
     if not predictions:
-        raise UnreadError(f"there are no predictions in {out.name}")
+        raise UnreadError(f"{out.name} has no predictions")
     return predictions
 
 
-def _apart(predictions: list[dict[str, Any]], plain: list[dict[str, Any]]) -> float:
+def _max_difference(predictions: list[dict[str, Any]], plain: list[dict[str, Any]]) -> float:
     """Return the largest relative difference of a confidence; frames must be equal."""
     if _frames(predictions) != _frames(plain):
-        raise UnreadError(f"{len(predictions)} predictions are of other frames than run:plain's")
+        raise UnreadError("the frames of the predictions differ from run:plain's")
     pairs = zip(predictions, plain, strict=True)
-    apart = [abs(ours["confidence"] / theirs["confidence"] - 1) for ours, theirs in pairs]
-    most = max(math.inf if math.isnan(difference) else difference for difference in apart)
-    if most > _APART:
-        raise UnreadError(f"a confidence is {most:.1%} off run:plain's, {_APART:.0%} is allowed")
-    return most
+    differences = [abs(ours["confidence"] / theirs["confidence"] - 1) for ours, theirs in pairs]
+    largest = max(math.inf if math.isnan(d) else d for d in differences)
+    if largest > _MAX_DIFFERENCE:
+        raise UnreadError(
+            f"a confidence differs from run:plain's by {largest:.1%}, max {_MAX_DIFFERENCE:.0%}"
+        )
+    return largest
 
 
 def _frames(predictions: Iterable[dict[str, Any]]) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Step of the GPU check, its outcome, exit status and summary."""
+"""Steps of the GPU check: outcomes, exit status and summary."""
 
 import json
 from collections import Counter
@@ -15,7 +15,7 @@ from benchmarks.record import Rows
 from headrace.profiling.provenance import Record
 
 Need = Literal["a GPU", "NVDEC", "PyNvVideoCodec"]
-"""Requirements that not every machine has."""
+"""Requirement that some machines lack."""
 
 
 class UnreadError(Exception):
@@ -26,23 +26,23 @@ class Reading(Record):
     """Parsed output of a step."""
 
     said: str = ""
-    """Finding, in one line."""
+    """Main result, in one line."""
     heads: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
-    """Table, if the step makes one."""
+    """Table; empty: none."""
     found: dict[str, Any] = Field(default_factory=dict, exclude=True)
-    """Further findings, not kept."""
+    """Other results, which are not saved."""
 
 
 def print_reading(
     said: str, heads: Sequence[str] = (), rows: Sequence[Sequence[str]] = (), **more: Any
 ) -> None:
-    """Print a finding of a program of this folder as one line: fields of a `Reading`, and more."""
+    """Print the result of a program of this folder as one line: fields of a `Reading`, and more."""
     print(json.dumps({"said": said, "heads": heads, "rows": rows, **more}))
 
 
 Ended = CompletedProcess[str]
-"""Process that ended by itself, with its output."""
+"""Process that exited by itself, with its output."""
 Read = Callable[[Ended], Reading]
 """Raises UnreadError."""
 
@@ -52,19 +52,18 @@ class Step:
     """One check or measurement, in its own process."""
 
     name: str
-    """`run:3`; --only takes it, or the part before the colon."""
+    """Name for --only, like `run:3`; its group is the part before the colon."""
     asks: str
     """Subject, in a few words."""
     arguments: tuple[str, ...]
     """Arguments of Python: `-m headrace run ...`."""
     limit_seconds: float
-    """Time limit."""
     read: Read
     exit_status: int = 0
     """Expected exit status."""
     needs: tuple[Need, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables of its process, besides the inherited ones."""
+    """Environment variables that are set for its process."""
 
     @property
     def group(self) -> str:
@@ -78,7 +77,7 @@ ALL_PASSED: Final = 0
 SOME_FAILED: Final = 1
 NO_GPU: Final = 3
 NOT_ALL_RAN: Final = 4
-"""Whether all that ran has passed and something did not run: the summary has the reasons."""
+"""All steps that ran have passed, but some did not run; the summary has the reasons."""
 INTERRUPTED: Final = 130
 
 
@@ -90,7 +89,7 @@ class StepRow(Reading):
     command: tuple[str, ...]
     """Arguments after `python`."""
     outcome: Outcome
-    """`passed` only if its process ran, ended as expected and printed the expected output."""
+    """`passed` if its process exited as expected and printed the expected output."""
     why: str | None = None
     """Reason it did not pass."""
     seconds: float | None = None
@@ -101,7 +100,7 @@ class StepRow(Reading):
 
     @property
     def words(self) -> str:
-        """Finding, or the reason it did not pass."""
+        """Main result, or the reason it did not pass."""
         return self.said if self.outcome == "passed" else self.why or ""
 
 
@@ -109,7 +108,7 @@ class GpuCheckResult(Rows[StepRow]):
     """The whole check."""
 
     is_rehearsal: bool
-    """Whether it ran on the CPU with small settings, without evidence on a GPU."""
+    """Whether it ran on the CPU with small settings, which checks no GPU."""
 
     @property
     def exit_status(self) -> int:
@@ -143,19 +142,18 @@ def render(result: GpuCheckResult) -> str:
 def step_line(row: StepRow) -> str:
     """Return the outcome of a step as one line."""
     took = "" if row.seconds is None else f", {row.seconds:.1f} s"
-    because = f": {row.words}" if row.words else ""
-    return "\n".join(_wrapped(f"{row.name}: {row.outcome}{took}{because}", ""))
+    words = f": {row.words}" if row.words else ""
+    return "\n".join(_wrapped(f"{row.name}: {row.outcome}{took}{words}", ""))
 
 
 def _head(result: GpuCheckResult) -> Iterator[str]:
-    made = result.provenance
-    gpus = ", ".join(f"{gpu.name}, driver {gpu.driver or '?'}" for gpu in made.machine.gpus)
-    yield from _wrapped(
-        f"headrace {made.headrace} at {made.commit or '?'}, {made.created:%Y-%m-%d %H:%M} UTC", ""
-    )
-    yield from _wrapped(f"GPU {gpus or 'none'}; {made.machine.cpu}", "")
+    source = result.provenance
+    gpus = ", ".join(f"{gpu.name}, driver {gpu.driver or '?'}" for gpu in source.machine.gpus)
+    version = f"headrace {source.headrace} at {source.commit or '?'}"
+    yield from _wrapped(f"{version}, {source.created:%Y-%m-%d %H:%M} UTC", "")
+    yield from _wrapped(f"GPU {gpus or 'none'}; {source.machine.cpu}", "")
     if result.is_rehearsal:
-        yield "A rehearsal on the CPU with small settings: it says nothing of a GPU."
+        yield "Rehearsal on the CPU with small settings: no GPU was checked."
 
 
 def _line(row: StepRow, names: int) -> Iterator[str]:
@@ -163,8 +161,8 @@ def _line(row: StepRow, names: int) -> Iterator[str]:
     yield f"{row.name:<{names}}  {row.outcome:<11}  {seconds:>7}"
     yield from _wrapped(row.words, "    ")
     yield from _table(row)
-    for last in row.last_lines[-3:]:
-        yield from _wrapped(f"| {last}", "    ")
+    for line in row.last_lines[-3:]:
+        yield from _wrapped(f"| {line}", "    ")
 
 
 def _table(row: StepRow) -> Iterator[str]:
@@ -183,8 +181,8 @@ def _table(row: StepRow) -> Iterator[str]:
 
 def _counted(result: GpuCheckResult) -> Iterator[str]:
     counts = Counter(row.outcome for row in result.rows)
-    said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-    yield f"{counts.total()} steps: {said or 'none'}"
+    words = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    yield f"{counts.total()} steps: {words or 'none'}"
     for outcome in ("failed", "too long", "interrupted", "not run"):
         names = [row.name for row in result.rows if row.outcome == outcome]
         if names:

@@ -1,4 +1,4 @@
-"""Steps of the check, in order: command, time limit and requirements of each."""
+"""Steps of the check, in order, with command, time limit and requirements."""
 
 import json
 from collections.abc import Iterator
@@ -21,26 +21,26 @@ RUNS: Final = (
     ("--decode cuda", "--enable-compile"),
     ("--prep-on-gpu",),
 )
-"""Flags of each run: few runs, in which every two flags meet in each allowed way (both, one, the
-other, none). --split-point takes a layer."""
+"""Flags of each run. The runs cover, for every two flags, each allowed combination: both, one, the
+other, neither. --split-point takes a layer."""
 REFUSED: Final = (
     ("--enable-compile", "--split-point"),
     ("--prep-on-gpu", "--mode retrain"),
     ("--split-point", "--mode retrain"),
     ("--decode cuda", "--mode retrain"),
 )
-"""Incompatible flags, refused before anything runs."""
+"""Incompatible flags, which are refused at once."""
 ON_GPU: Final = frozenset({"--decode cuda", "--prep-on-gpu", "--infer-on-gpu"})
 BY_NVDEC: Final = "--decode cuda"
-"""The flag that needs NVDEC, not only GPU cores."""
+"""Flag that needs NVDEC in addition to a GPU."""
 ALWAYS: Final = ("machine", "media")
-"""Steps that the others need: --only always includes them."""
+"""Steps that --only always includes, because the others need them."""
 OF_A_GPU: Final = "gpu or two_devices or batch_after_batch or not_wait_for_the_model"
-"""pytest's -k for tests that need a GPU."""
+"""Value of pytest's -k for tests that need a GPU."""
 OF_NVDEC: Final = "from_the_gpu or of_the_gpu or nvdec or device_decoder"
-"""pytest's -k for tests that need NVDEC."""
+"""Value of pytest's -k for tests that need NVDEC."""
 _PATIENCE: Final = 4
-"""Factor of the time limits in a rehearsal; the limits are for a GPU machine with many cores."""
+"""Factor of time limits in a rehearsal; the limits are for a GPU machine with many cores."""
 _TESTS_REHEARSED: Final = (
     *("models/test_model.py", "decode/test_decoder_config.py", "decode/test_device_decoder.py"),
     *("loaders/test_decoding_choice.py", "preprocess/test_levels.py"),
@@ -67,18 +67,18 @@ _SCALES: Final = {
 }
 """Placeholder in a command → its value, and its value in a rehearsal on the CPU.
 
-Models have random weights, which take the same time.
+Models have random weights; the values do not affect the time.
 """
 _GPU: Final[tuple[Need, ...]] = ("a GPU",)
 _NVDEC: Final[tuple[Need, ...]] = ("a GPU", "NVDEC")
 _STEPS: Final[tuple[tuple[str, str, float, tuple[Need, ...], str], ...]] = (
     (
-        *("memory", "what memory batches take (D6)", 90, _GPU),
+        *("memory", "GPU memory by batch size (D6)", 90, _GPU),
         "bench memory {device} --sizes {sizes} --model-name {model} --batch-sizes {batch_sizes} "
         "--precisions {precisions}",
     ),
-    ("decode", "decoders beside each other (A7)", 60, _GPU, "bench decode {clip}"),
-    ("transfer", "bytes between CPU and GPU (C6)", 60, _GPU, "bench transfer {clip} {turns}"),
+    ("decode", "comparison of decoders (A7)", 60, _GPU, "bench decode {clip}"),
+    ("transfer", "transfers between CPU and GPU (C6)", 60, _GPU, "bench transfer {clip} {turns}"),
     (
         *("preprocess", "preprocessing on CPU and GPU", 75, _GPU),
         "bench preprocess {clip} {turns} --model-name {model} --batch-size {few}",
@@ -92,12 +92,12 @@ _STEPS: Final[tuple[tuple[str, str, float, tuple[Need, ...], str], ...]] = (
         "loading frames {videos} --kept {loaded}",
     ),
     (
-        *("pynvvideocodec:frames", "random frames by PyNvVideoCodec, beside NVDEC by FFmpeg"),
+        *("pynvvideocodec:frames", "random frames by PyNvVideoCodec, and by FFmpeg's NVDEC"),
         *(75, (*_NVDEC, "PyNvVideoCodec")),
         "loading frames {videos} --kept --pynvvideocodec {loaded}",
     ),
     (
-        *("auto:frames", "random frames by NVDEC and the CPU together, beside each alone"),
+        *("auto:frames", "random frames by NVDEC and the CPU together, and by each alone"),
         *(75, _NVDEC, "loading frames {videos} --auto {loaded}"),
     ),
     *(
@@ -108,20 +108,25 @@ _STEPS: Final[tuple[tuple[str, str, float, tuple[Need, ...], str], ...]] = (
         for name in media.CODECS
     ),
     (
-        *("overlap:loader", "copies of a loader beside the work on the batch before, in a trace"),
+        *("overlap:loader", "overlap of a loader's copies with work on the GPU, in a trace"),
         *(60, _GPU, "overlap {videos} {traced} --out {out}/overlap-loader.json.gz"),
     ),
     (
-        *("overlap:run", "copies of headrace run beside the model, in its trace", 60, _GPU),
+        *(
+            "overlap:run",
+            "overlap of a run's copies with its model, in its trace",
+            60,
+            _GPU,
+        ),
         "run {clip} --model-name {model} --weights none {run} --out {out}/run-traced --json "
         "--no-video --trace {device}",
     ),
     (
-        *("live", "the highest live rate", 75, _GPU),
+        *("live", "highest live rate", 75, _GPU),
         "bench live {clip} {device} --model-name {model} {live}",
     ),
 )
-"""Name, subject, max seconds, requirements, and a command of headrace or of this folder."""
+"""Name, subject, time limit in seconds, requirements, and a command of headrace or this folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +139,7 @@ class Plan:
     """Whether to run on the CPU with small settings."""
 
     def words(self, command: str) -> list[str]:
-        """Return the words of a command with placeholders replaced; a path is one word."""
+        """Return the words of a command with replaced placeholders; a path is one word."""
         folder = self.out / ("media-small" if self.is_rehearsal else "media")
         paths = {
             "out": self.out,
@@ -165,18 +170,18 @@ class Plan:
         return self.fitted(Step(name=name, asks=asks, limit_seconds=limit, needs=needs, **about))
 
     def fitted(self, step: Step) -> Step:
-        """Return the step for this plan: a rehearsal needs no GPU and has more time."""
+        """Return the step for this plan; in a rehearsal, it needs no GPU and has more time."""
         if not self.is_rehearsal:
             return step
         return replace(step, needs=(), limit_seconds=_PATIENCE * step.limit_seconds)
 
 
 def steps_of(plan: Plan, configuration: dict[str, object], command: list[str]) -> tuple[Step, ...]:
-    """Return all steps. The first one, the machine's, records the options of the check."""
-    machine = plan.step("machine", "what this machine is", 90, (), "machine {rehearse}")
-    asked = ("--parameters", json.dumps(configuration), "--command", json.dumps(command))
+    """Return all steps; the first, the machine's, records the options of the check."""
+    machine = plan.step("machine", "description of this machine", 90, (), "machine {rehearse}")
+    options = ("--parameters", json.dumps(configuration), "--command", json.dumps(command))
     return (
-        replace(machine, arguments=(*machine.arguments, *asked)),
+        replace(machine, arguments=(*machine.arguments, *options)),
         plan.step("media", "synthetic media", 120, (), "media {media} {small}"),
         *_tests(plan),
         *(_run(plan, str(n) if flags else "plain", flags) for n, flags in enumerate(RUNS)),
@@ -188,8 +193,8 @@ def steps_of(plan: Plan, configuration: dict[str, object], command: list[str]) -
 def _tests(plan: Plan) -> Iterator[Step]:
     """Yield the GPU tests in two halves."""
     halves: tuple[tuple[str, str, str, tuple[Need, ...]], ...] = (
-        ("gpu", "tests that name a GPU, but for those of NVDEC", "and not", _GPU),
-        ("nvdec", "tests of NVDEC", "and", _NVDEC),
+        ("gpu", "GPU tests, except NVDEC", "and not", _GPU),
+        ("nvdec", "NVDEC tests", "and", _NVDEC),
     )
     folder = ROOT / "tests"
     rehearsed = [str(folder / name) for name in _TESTS_REHEARSED]
@@ -227,7 +232,7 @@ def _run(plan: Plan, name: str, flags: tuple[str, ...]) -> Step:
     rehearsed = f", rehearsed without {', '.join(sorted(left_out))}" if left_out else ""
     return plan.step(
         f"run:{name}",
-        f"headrace run {' '.join(flags) or 'as it is'}{rehearsed}",
+        f"headrace run {' '.join(flags) or 'without flags'}{rehearsed}",
         100,
         needs if of_gpu and not is_refused else (),
         "run {clip} --model-name {model} --weights none --batch-size 8 --max-steps 4 "

@@ -1,4 +1,4 @@
-"""Common values of the parts of `benchmarks.bench_live`: quantiles, series, provenance."""
+"""Values shared by the live benchmarks: quantiles, series, provenance."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,16 +18,16 @@ T = TypeVar("T")
 
 NAMES = {
     "headrace": "**headrace**",
-    "opencv_latest": "OpenCV, a thread and the newest frame",
-    "opencv_queue": "OpenCV, a thread and a queue of 96",
-    "opencv_loop": "OpenCV, read and run in one loop",
-    "none": "none",
+    "opencv_latest": "OpenCV, reader thread, newest frame",
+    "opencv_queue": "OpenCV, reader thread, queue of 96",
+    "opencv_loop": "OpenCV, one loop",
+    "none": "no model",
     "mobilenet_v2": "mobilenet_v2, one thread",
 }
 
 
 class Quantiles(Record):
-    """Quantiles of samples, in their unit."""
+    """Quantiles of samples, in the unit of the samples."""
 
     count: int
     p50: float
@@ -38,38 +38,38 @@ class Quantiles(Record):
     @classmethod
     def of(cls, samples: ArrayLike) -> Self | None:
         """Return the quantiles of samples, [N]; None without samples."""
-        if (found := Distribution.of(samples)) is None:
+        if (d := Distribution.of(samples)) is None:
             return None
-        return cls(count=found.count, p50=found.p50, p95=found.p95, worst=found.maximum)
+        return cls(count=d.count, p50=d.p50, p95=d.p95, worst=d.maximum)
 
 
 class Part(Record):
-    """One part; it can be measured alone."""
+    """Part of a result that can be measured alone."""
 
     provenance: Provenance
-    """Provenance; its configuration holds the parameters of this part."""
+    """Provenance, with the parameters of this part as configuration."""
     others_share: float | None = None
     """CPU time of other programs ÷ all CPU time."""
 
     @property
     def where(self) -> str:
-        """Machine, and its noise."""
+        """Machine, and the CPU time of other programs."""
         if self.others_share is None:
             return machine(self.provenance)
-        noise = f"Other work took {self.others_share:.0%} of the CPU time"
+        noise = f"Other programs used {self.others_share:.0%} of the CPU time"
         if self.others_share > DISTURBED:
-            noise += ": disturbed, to be measured again"
+            noise += ", too much: measure again"
         return f"{noise}. {machine(self.provenance)}"
 
 
 class Conserved(Record):
-    """Counts of all frames."""
+    """Counts of all frames of a run."""
 
     arrived: int
     delivered: int
     in_flight: int
     drops: dict[str, int]
-    """Stage and cause of drops → number of frames."""
+    """Stage and cause of a drop → number of frames."""
 
     @property
     def is_conserved(self) -> bool:
@@ -90,7 +90,7 @@ class Series(Record):
         return cls(at_seconds=tuple(at for at, _ in pairs), values=tuple(v for _, v in pairs))
 
     def after(self, seconds: float) -> Self:
-        """Return the samples from `seconds` on."""
+        """Return the samples at or after `seconds`."""
         pairs = zip(self.at_seconds, self.values, strict=True)
         return self.of(pair for pair in pairs if pair[0] >= seconds)
 
@@ -103,7 +103,7 @@ class Series(Record):
 
     @property
     def growth(self) -> float:
-        """Slope × sampled time."""
+        """Slope × time from the first sample to the last."""
         return self.slope * (self.at_seconds[-1] - self.at_seconds[0]) if self.values else 0.0
 
 
@@ -111,17 +111,17 @@ class Series(Record):
 def sampled(sample: Callable[[], T], every_seconds: float) -> Iterator[list[tuple[float, T]]]:
     """Yield a list of (seconds, sample) that grows during the block.
 
-    The first sample is taken at once. Samples of an ended process are left out.
+    The first sample is taken at once. Errors of an ended process are ignored.
     """
     series, began = list[tuple[float, T]](), perf_counter()
 
-    def look() -> None:
+    def append() -> None:
         seconds = perf_counter() - began
         with suppress(psutil.Error):
             series.append((round(seconds, 3), sample()))
 
-    look()
-    with call_every(look, every_seconds):
+    append()
+    with call_every(append, every_seconds):
         yield series
 
 

@@ -1,4 +1,4 @@
-"""Source three times too fast for the model, for a minute."""
+"""Live run whose source has three times the model's rate, for a minute."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ _SAMPLE_SECONDS = 0.5
 
 
 class Overloaded(Part, Conserved):
-    """Live run under three times the model's load."""
+    """Live run at three times the model's rate."""
 
     seconds: float
     source_fps: float
@@ -32,18 +32,18 @@ class Overloaded(Part, Conserved):
     """Age of frames at the sink."""
     rss_bytes: Series
     warm_up_seconds: float
-    """Start of the run without a check of memory."""
+    """Start of the run that the check of memory leaves out."""
 
     @property
     def is_fresh(self) -> bool:
-        """Whether no shown frame was above the max staleness."""
+        """Whether the age of all shown frames is within the max staleness."""
         return self.age_ms.worst <= self.max_staleness_ms
 
     @property
     def is_memory_flat(self) -> bool:
         """Whether memory grew by less than 2 %."""
-        result = self.rss_bytes.after(self.warm_up_seconds)
-        return bool(result.values) and result.growth < max(result.values) / 50
+        rss = self.rss_bytes.after(self.warm_up_seconds)
+        return bool(rss.values) and rss.growth < max(rss.values) / 50
 
 
 def measure_overload(
@@ -55,22 +55,22 @@ def measure_overload(
     model_ms: float = 100.0,
     max_staleness_ms: float = 200.0,
 ) -> Overloaded:
-    """Measure in a worker process; the clip must be at least as long."""
+    """Measure in a worker process; the clip must last at least `seconds`."""
     scale: Any = {"seconds": seconds, "model_ms": model_ms, "max_staleness_ms": max_staleness_ms}
-    made = origin(**scale, clip=clip.name)
+    provenance = origin(**scale, clip=clip.name)
     answer = ask({"case": "live.overload", "clip": str(clip.resolve()), **scale})
     ages = Quantiles.of(answer["ages_ms"])
     if ages is None:
         raise WorkerError("no frame was shown under overload")
     figures = {"age_ms": ages, "rss_bytes": Series.of(answer["rss"]), **answer["counts"], **scale}
     figures |= {"source_fps": FRAME_RATE, "warm_up_seconds": warm_up_seconds}
-    return Overloaded(provenance=made, **figures)
+    return Overloaded(provenance=provenance, **figures)
 
 
 def answer(
     *, clip: str, seconds: float, model_ms: float, max_staleness_ms: float
 ) -> dict[str, Any]:
-    """Return ages in milliseconds, and the memory of this process."""
+    """Return the ages of shown frames, the counts of frames, and the memory of this process."""
     ages_ms: list[float] = []
 
     def show(answered: ViewBatch) -> None:
@@ -88,13 +88,13 @@ def answer(
     process = psutil.Process()
     with (
         sampled(lambda: float(process.memory_info().rss), _SAMPLE_SECONDS) as series,
-        LivePipeline(plan) as flow,
+        LivePipeline(plan) as pipeline,
     ):
-        for _ in flow:
+        for _ in pipeline:
             pass
-    result = flow.conserved()
-    counts = {name: getattr(result, name) for name in ("arrived", "delivered", "in_flight")}
-    counts["drops"] = {": ".join(where): count for where, count in result.dropped.items()}
+    totals = pipeline.conserved()
+    counts = {name: getattr(totals, name) for name in ("arrived", "delivered", "in_flight")}
+    counts["drops"] = {": ".join(where): count for where, count in totals.dropped.items()}
     return {"ages_ms": ages_ms, "counts": counts, "rss": series}
 
 
@@ -103,21 +103,21 @@ def overload(result: Overloaded) -> str:
     age = result.age_ms
     lines = [
         ("age of shown frames, p50", f"{age.p50:.0f} ms"),
-        ("p95", "" if age.p95 is None else f"{age.p95:.0f} ms"),
-        ("oldest", f"{age.worst:.0f} ms"),
-        (f"never above {result.max_staleness_ms:.0f} ms", yes(result.is_fresh)),
+        ("age of shown frames, p95", "" if age.p95 is None else f"{age.p95:.0f} ms"),
+        ("age of shown frames, max", f"{age.worst:.0f} ms"),
+        (f"age always within {result.max_staleness_ms:.0f} ms", yes(result.is_fresh)),
         *((f"dropped, {cause}", f"{count:,}") for cause, count in sorted(result.drops.items())),
         ("arrived = delivered + dropped + in flight", yes(result.is_conserved)),
         ("memory", f"{max(memory.values, default=0) / 2**20:,.0f} MiB"),
-        ("its slope", f"{memory.slope * 60 / 2**20:+.2f} MiB a minute"),
-        ("flat", yes(result.is_memory_flat)),
+        ("memory growth", f"{memory.slope * 60 / 2**20:+.2f} MiB a minute"),
+        ("memory is flat", yes(result.is_memory_flat)),
     ]
     notes = [
-        f"{result.source_fps:.0f} frames/s of 720p for {result.seconds:.0f} s, paced, to a model "
-        f"that takes {result.model_ms:.0f} ms, with a largest age of {result.max_staleness_ms:.0f} "
-        f"ms: {result.arrived:,} frames came, {result.delivered:,} were shown. Age counts from "
-        "when a frame was due until it is handed to the sink. Memory is judged after "
-        f"{result.warm_up_seconds:.0f} s: flat is a growth by less than a fiftieth.",
+        f"A 720p file at its {result.source_fps:.0f} frames/s for {result.seconds:.0f} s, a model "
+        f"of {result.model_ms:.0f} ms, and a max staleness of {result.max_staleness_ms:.0f} ms: "
+        f"{result.arrived:,} frames arrived, {result.delivered:,} were shown. Age: from the due "
+        "time of a frame to the sink. Memory is flat if it grows by less than 2% after the first "
+        f"{result.warm_up_seconds:.0f} s.",
         result.where,
     ]
-    return table(("three times too many frames", ""), lines, *notes)
+    return table(("overload: 3 × the model's rate", ""), lines, *notes)

@@ -1,4 +1,4 @@
-"""Recovery of each variant from a server that goes silent or dies."""
+"""Recovery of each variant from a server that stalls, or is killed and restarted."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -25,20 +25,20 @@ from headrace.testing.rtsp import RtspServer
 
 FRAME_NS = 1_000_000_000 / 30
 _PROVED = 8
-"""Shown frames to compare with the file."""
+"""Number of shown frames that are compared with the file."""
 Pause = Callable[[float], None]
 
 
 class Over(Exception):  # noqa: N818 - an end, not an error
-    """The worker has ended."""
+    """The worker has exited."""
 
 
 @dataclass(kw_only=True)
 class Served:
-    """Result of one served worker."""
+    """Result of one worker that shows a served stream."""
 
     answer: dict[str, Any] = field(default_factory=dict)
-    """Return value of `answer`."""
+    """Result of `answer`."""
     clients_ns: list[int] = field(default_factory=list)
     """Time of frame 0 for each client of the server."""
 
@@ -50,29 +50,29 @@ class Served:
             WorkerError: no frame was shown.
         """
         if not self.answer["shown"]:
-            raise WorkerError("it showed nothing")
+            raise WorkerError("no frame was shown")
         return [(at_ns, number) for at_ns, number in self.answer["shown"]]
 
     def ages_ms(self) -> list[tuple[int, float]]:
-        """Return (time, age) of each frame; age since its due time, by the sender's clock."""
+        """Return (time, age) of each frame; age starts at the due time, by the sender's clock."""
         base_ns = self.clients_ns[0]
         return [(at, (at - base_ns - number * FRAME_NS) / 1e6) for at, number in self.shown]
 
 
 def serve(
     clip: Path,
-    asked: Mapping[str, Any],
+    request: Mapping[str, Any],
     ask: Ask,
     meanwhile: Callable[[RtspServer, Pause], None] = lambda server, pause: None,
 ) -> Served:
     """Start a server, let a worker show its stream, and return the result.
 
     Args:
-        clip: Served clip; every client starts at its first frame.
-        asked: Arguments of the worker.
+        clip: Clip to serve; every client starts at its first frame.
+        request: Arguments of the worker.
         ask: Sends a request to a worker process.
-        meanwhile: Called in a thread when the first client plays; it waits by the given pause,
-            which raises `Over` when the worker has ended.
+        meanwhile: Called in a thread once the first client plays. It waits by calling the given
+            pause, which raises `Over` once the worker has exited.
 
     Raises:
         WorkerError: the worker failed.
@@ -85,7 +85,7 @@ def serve(
             raise Over
 
     def watch() -> None:
-        # Without a client, the server is killed and sends no times: a ValueError.
+        # If no client connects, the server is killed and `next_client_ns` raises ValueError.
         with suppress(Over, ValueError):
             served.clients_ns.append(server.next_client_ns())
             pause(0)
@@ -94,7 +94,7 @@ def serve(
     thread = Thread(target=watch)
     thread.start()
     try:
-        served.answer = ask({"case": "live.recovering", "url": server.url(), **asked})
+        served.answer = ask({"case": "live.recovering", "url": server.url(), **request})
     finally:
         is_over.set()
         if not served.clients_ns:
@@ -106,18 +106,18 @@ def serve(
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """Stream to show, and its end."""
+    """Stream to show, with callbacks for frames and losses."""
 
     url: str
     engine: ModelRunner
     until_ns: int
     """End time by `time.perf_counter_ns`."""
     max_staleness: str | None
-    """Max age, for variants with this option."""
+    """Max age of frames, for variants with this option; None: no limit."""
     show: Callable[[NDArray[np.uint8]], None]
     """Called with each frame after the model: uint8 [H, W, 3], RGB or BGR."""
     note: Callable[[str], None]
-    """Called with each loss: "stalled", "lost"."""
+    """Called with each loss of the stream: "stalled", "lost"."""
 
     def answer(self, picture: NDArray[np.uint8]) -> object:
         """Return the model's result for one frame, uint8 [H, W, 3], RGB."""
@@ -129,7 +129,7 @@ class Stream:
         return perf_counter_ns() >= self.until_ns
 
 
-Way = Callable[[Stream], None]
+Player = Callable[[Stream], None]
 """Function that shows the stream until its end."""
 
 
@@ -142,19 +142,19 @@ def answer(
     max_staleness: str | None = None,
     pictures: str | None = None,
 ) -> dict[str, Any]:
-    """Show the stream for `seconds` after the request; times are `time.perf_counter_ns`."""
+    """Show the stream for `seconds`; return times by `time.perf_counter_ns`."""
     os.environ["OPENCV_LOG_LEVEL"] = "SILENT"
     module = import_module(f"benchmarks.adapters.{way.partition('_')[0]}")
     engine = classifier(threads=1, at_least=model_seconds)
     shown: list[tuple[int, int]] = []
-    heard: list[tuple[int, str]] = []
-    kept: list[NDArray[np.uint8]] = []
+    losses: list[tuple[int, str]] = []
+    first_frames: list[NDArray[np.uint8]] = []
 
     def show(picture: NDArray[np.uint8]) -> None:
         now_ns = perf_counter_ns()
         shown.append((now_ns, number_of(picture)))
-        if len(kept) < _PROVED:
-            kept.append(picture)
+        if len(first_frames) < _PROVED:
+            first_frames.append(picture)
 
     began_ns = perf_counter_ns()
     module.LIVE[way](
@@ -164,24 +164,24 @@ def answer(
             until_ns=began_ns + round(seconds * 1e9),
             max_staleness=max_staleness,
             show=show,
-            note=lambda word: heard.append((perf_counter_ns(), word)),
+            note=lambda kind: losses.append((perf_counter_ns(), kind)),
         )
     )
-    if pictures and kept:
-        numbers = np.array([number for _, number in shown[: len(kept)]])
-        np.savez(pictures, numbers=numbers, pictures=grey_thumbnails(np.stack(kept)))
-    told = {"began_ns": began_ns, "shown": shown, "heard": heard}
-    return {**told, "versions": versions(module.PACKAGES)}
+    if pictures and first_frames:
+        numbers = np.array([number for _, number in shown[: len(first_frames)]])
+        np.savez(pictures, numbers=numbers, pictures=grey_thumbnails(np.stack(first_frames)))
+    times = {"began_ns": began_ns, "shown": shown, "losses": losses}
+    return {**times, "versions": versions(module.PACKAGES)}
 
 
 _LAST_NS = 500_000_000
-"""Nanoseconds before the next event for the age after a stall."""
+"""Nanoseconds before the next event in which the age after a stall is measured."""
 LOSSES = ("stalled", "lost", "disconnected")
-"""Loss messages of the variants."""
+"""Kinds of losses that the variants report."""
 
 
 class Recovery(Tried):
-    """Recovery of one variant from a silent server, and from one that was killed and restarted."""
+    """Recovery of one variant from stalls and restarts of the server."""
 
     way: str
     first_picture_seconds: float | None = None
@@ -193,32 +193,33 @@ class Recovery(Tried):
     age_after_stall_ms: tuple[float | None, ...] = ()
     """Median age of the frames shown in the last half second before the next event."""
     again_seconds: tuple[float | None, ...] = ()
-    """From the restarted server listening until its first shown frame."""
+    """From the restarted server listening until its first shown frame; None: not before the next
+    event."""
 
 
 class Recovering(Part):
-    """RTSP from a real server."""
+    """Recovery of headrace, with its limits."""
 
     noticed_bar_seconds: float = 2.0
     again_bar_seconds: float = 2.0
-    """Seconds beyond the first frame."""
+    """Limit for `again_seconds` minus `first_picture_seconds`."""
     found: tuple[Recovery, ...]
 
 
 _BEFORE, _SILENT, _GOING_ON, _DOWN, _AGAIN = 2.0, 2.5, 2.0, 0.5, 5.0
-"""Seconds from the first client to the first stop; of silence; after it; from kill to restart;
-after the restart."""
+"""Seconds from the first client to the first stall; of a stall; after a stall; from a kill to the
+restart; after a restart."""
 _MOST_TO_FIRST = 6.0
 """Max seconds until a variant's first client plays, including its start."""
 
 
 def measure_recovering(clip: Path, ask: Ask, *, cycles: int = 5) -> Recovering:
     """Measure headrace with `cycles` stalls and restarts."""
-    made = origin(way="headrace", cycles=cycles, clip=clip.name)
+    provenance = origin(way="headrace", cycles=cycles, clip=clip.name)
     result = recover("headrace", clip, cycles, ask)
     if result.failure is not None:
         raise WorkerError(result.failure)
-    return Recovering(provenance=made, found=(result,))
+    return Recovering(provenance=provenance, found=(result,))
 
 
 def recover(way: str, clip: Path, cycles: int, ask: Ask) -> Recovery:
@@ -233,9 +234,9 @@ def recover(way: str, clip: Path, cycles: int, ask: Ask) -> Recovery:
             server.stop()
             pause(_SILENT)
             server.go_on()
-            went_on_ns = perf_counter_ns()
+            continued_ns = perf_counter_ns()
             pause(_GOING_ON)
-            stalls.append((stopped_ns, went_on_ns, perf_counter_ns()))
+            stalls.append((stopped_ns, continued_ns, perf_counter_ns()))
         for _ in range(cycles):
             server.kill()
             pause(_DOWN)
@@ -258,17 +259,17 @@ def recovery(
     stalls: Sequence[tuple[int, int, int]],
     restarts: Sequence[tuple[int, int]],
 ) -> Recovery:
-    """Return the recovery from the recorded times in nanoseconds.
+    """Return the recovery from recorded times in nanoseconds.
 
     Args:
         way: Variant.
         served: Result of its worker.
-        stalls: (stopped, continued, next action) of the server.
-        restarts: (listening again, next action).
+        stalls: (stopped, continued, next event) of the server.
+        restarts: (listening again, next event) of the server.
     """
-    shown, heard = served.shown, served.answer["heard"]
-    lost_ns = [at for at, word in heard if word in LOSSES]
-    # Of the first frame after each restart: frame numbers start over.
+    shown = served.shown
+    lost_ns = [at for at, kind in served.answer["losses"] if kind in LOSSES]
+    # The first frame after a restart has a lower number than the frame before it.
     first_ns = [at for (_, before), (at, number) in pairwise(shown) if number < before]
     return Recovery(
         way=way,
@@ -282,8 +283,8 @@ def recovery(
 
 def _first(moments_ns: Sequence[int], since_ns: int, until_ns: int) -> float | None:
     """Return the seconds from `since_ns` to the first time before `until_ns`."""
-    result = [at for at in moments_ns if since_ns <= at < until_ns]
-    return (result[0] - since_ns) / 1e9 if result else None
+    inside = [at for at in moments_ns if since_ns <= at < until_ns]
+    return (inside[0] - since_ns) / 1e9 if inside else None
 
 
 def _age_before(ages_ms: Sequence[tuple[int, float]], end_ns: int) -> float | None:
@@ -295,32 +296,34 @@ def rtsp(result: Recovering) -> str:
     [ours] = result.found
     first = ours.first_picture_seconds or 0.0
     beyond = [None if seconds is None else seconds - first for seconds in ours.again_seconds]
-    again = "from the restarted server to a picture, beyond the first one's time"
+    again = "from the restart to a frame, minus the time to the first frame"
     lines = [
-        _over("from SIGSTOP until it is noticed", ours.noticed_seconds, result.noticed_bar_seconds),
-        _over("from SIGCONT to a picture", ours.resumed_seconds, None),
-        _over(again, beyond, result.again_bar_seconds),
+        _line(
+            "from SIGSTOP to the detected stall", ours.noticed_seconds, result.noticed_bar_seconds
+        ),
+        _line("from SIGCONT to a frame", ours.resumed_seconds, None),
+        _line(again, beyond, result.again_bar_seconds),
     ]
     notes = [
-        f"GStreamer's RTSP server, a real clip of 720p at 30 frames/s, over TCP; "
-        f"{len(ours.noticed_seconds)} stalls and {len(ours.again_seconds)} kills in one run. The "
-        f"first picture was there {first:.2f} s after it was asked for.",
+        "GStreamer's RTSP server over TCP, real video of 720p at 30 frames/s; "
+        f"{len(ours.noticed_seconds)} stalls and {len(ours.again_seconds)} restarts in one run. "
+        f"The first frame was shown {first:.2f} s after the request.",
         result.where,
     ]
-    head = ("a source that fails, s", "median", "worst", "bar", "held")
+    head = ("recovery of a failed stream, s", "median", "max", "limit", "met")
     return table(head, lines, *notes)
 
 
-def _over(
+def _line(
     name: str, values: Sequence[float | None], bar: float | None
 ) -> tuple[str, str, str, str, str]:
     known = [value for value in values if value is not None]
     missed = len(values) - len(known)
-    shown = middle = "never"
+    worst = middle = "never"
     if known:
         middle = f"{median(known):.2f}"
-        shown = f"never ({missed} of {len(values)})" if missed else f"{max(known):.2f}"
+        worst = f"never ({missed} of {len(values)})" if missed else f"{max(known):.2f}"
     if bar is None:
-        return name, middle, shown, "", ""
-    is_held = bool(known) and not missed and max(known) < bar
-    return name, middle, shown, f"< {bar:g}", yes(is_held)
+        return name, middle, worst, "", ""
+    is_met = bool(known) and not missed and max(known) < bar
+    return name, middle, worst, f"< {bar:g}", yes(is_met)

@@ -1,9 +1,9 @@
-"""Clip, source and model of the live benchmarks, common to all variants.
+"""Clip, source and model that all variants of the live benchmarks share.
 
-The clip is real video, 720p at 30 frames a second, made of the shots of `benchmarks.media`, with
-the frame number in a corner of each frame. A shown frame thus gives its number and, with the
-sender's clock, its age. The source is a file that one thread decodes, on demand or at a given rate.
-The model has an adjustable time.
+The clip is real video, 720p at 30 frames per second, from the shots of `benchmarks.media`. A corner
+of each frame has the frame number, so a shown frame has a known number and, by the sender's clock,
+a known age. The source is a file that one thread decodes, on demand or at a given rate. The time of
+the model is adjustable.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -36,15 +36,15 @@ from headrace.testing.synth_pixels import read_number
 from headrace.video.frame_barcode import DARK, LIGHT, blocks_of, grid_of
 
 CORNER = (160, 192)
-"""Height and width of the upper left corner; the number is in its upper five eighths."""
+"""Height and width of the upper left corner, whose upper five eighths have the number."""
 _ENCODER = {"preset": "veryfast", "crf": "26", "g": "30", "bf": "0"}
-"""Like a camera: a keyframe per second, no B-frames."""
+"""x264 options like those of a camera: a keyframe per second, no B-frames."""
 _ROWS = 704
-"""Rows of a frame in a thumbnail: a multiple of its side."""
+"""Rows of a frame that a thumbnail covers: a multiple of 32."""
 
 
 def numbered_clip(root: Path, seconds: int) -> Path:
-    """Return the clip of `seconds`; creates a missing one in about half its duration."""
+    """Return the clip of `seconds`; creates it if missing, in about half its duration."""
     path = root / "live" / f"numbered-{seconds}s.mp4"
     if not path.is_file():
         frames = islice(_frames(), seconds * FRAME_RATE)
@@ -63,9 +63,9 @@ def number_of(picture: NDArray[np.uint8]) -> int:
 
 
 def grey_thumbnails(pictures: NDArray[np.uint8]) -> Pictures:
-    """Return thumbnails of uint8 [N, 720, 1280, 3] as [N, 32, 32, 1], without the last 16 rows.
+    """Return gray thumbnails of uint8 [N, 720, 1280, 3] as [N, 32, 32, 1]; omits the last 16 rows.
 
-    Grey is the mean of the channels, equal for RGB and BGR.
+    Gray is the mean of the channels, so it is equal for RGB and BGR.
     """
     thumbnails = shrink(pictures[:, :_ROWS]).astype(np.float32)
     grey: Pictures = thumbnails.mean(axis=-1, keepdims=True).astype(np.float16)
@@ -73,9 +73,9 @@ def grey_thumbnails(pictures: NDArray[np.uint8]) -> Pictures:
 
 
 def _frames() -> Iterator[av.VideoFrame]:
-    """Yield frames with their number."""
-    shown = (frame for video in count() for shot in shots(video) for frame in pictures(shot))
-    for number, frame in enumerate(shown):
+    """Yield endless frames with their number in a corner."""
+    plain = (frame for video in count() for shot in shots(video) for frame in pictures(shot))
+    for number, frame in enumerate(plain):
         for plane in frame.planes:
             rows = np.frombuffer(bytes(plane), np.uint8).reshape(-1, plane.line_size).copy()
             if plane.width < frame.width:  # chroma
@@ -96,7 +96,7 @@ def classifier(*, threads: int, at_least: float = 0.0, waits: bool = False) -> M
     Args:
         threads: Threads of one PyTorch operation; global to the process.
         at_least: Min seconds of a batch; the model runs repeatedly until then.
-        waits: Whether to sleep for `at_least` instead of computing, as for another device.
+        waits: Whether to sleep for `at_least` instead of computing, like a wait for a device.
     """
     torch.set_num_threads(threads)
     model = load_classifier(NAME, "none")
@@ -106,10 +106,10 @@ def classifier(*, threads: int, at_least: float = 0.0, waits: bool = False) -> M
             sleep(at_least)
             return [0.0] * len(batch)
         began = perf_counter()
-        found = model.run(batch)
+        output = model.run(batch)
         while perf_counter() - began < at_least:
-            found = model.run(batch)
-        return found
+            output = model.run(batch)
+        return output
 
     prepare = build_preprocess("medium", model.input)
     run(prepare(np.zeros((1, 720, 1280, 3), np.uint8)))
@@ -117,17 +117,17 @@ def classifier(*, threads: int, at_least: float = 0.0, waits: bool = False) -> M
 
 
 class OneThread:
-    """A `LiveSource` of one file, always from its start."""
+    """`LiveSource` of one file, which always starts at its first frame."""
 
     def __init__(self, path: Path, rate: int | None = None) -> None:
-        """Scan the file; `rate`: frames per second; None: on demand."""
+        """Scan the file; `rate` is in frames per second, None: on demand."""
         self._index = open_index(path)
         self._rate = rate
         self.name = str(path)
 
     @property
     def base(self) -> Pace:
-        """`schedule`, or full speed without a rate."""
+        """`schedule`, or `full_speed` without a rate."""
         return "full_speed" if self._rate is None else "schedule"
 
     def frames(
@@ -137,18 +137,18 @@ class OneThread:
         start_ns = None
         with closing(open_decoder(self._index)) as decoder:
             for stretch in split_video(0, self._index):
-                for place, pixels in decoder.run(DecodeJob(stretch.wanted)):
+                for index, pixels in decoder.run(DecodeJob(stretch.wanted)):
                     moment_ns = waiter.clock.now_ns()
                     if self._rate is not None:
                         start_ns = moment_ns if start_ns is None else start_ns
-                        moment_ns = start_ns + round(Fraction(place, self._rate) * 1_000_000_000)
+                        moment_ns = start_ns + round(Fraction(index, self._rate) * 1_000_000_000)
                         waiter.until(moment_ns)
                     yield LiveFrame(
                         pixels=pixels,
                         source=number,
-                        number=place,
+                        number=index,
                         run=0,
-                        pts=int(self._index.pts[place]),
+                        pts=int(self._index.pts[index]),
                         time_base=self._index.info.time_base,
                         arrived_ns=moment_ns,
                     )
@@ -165,7 +165,7 @@ class Answered(NamedTuple):
     age_ms: float
     """Age of the frame at its result."""
     spent: dict[str, int]
-    """Stage → nanoseconds."""
+    """Stage → its work in nanoseconds."""
 
 
 def one_after_another(source: OneThread, engine: ModelRunner, count: int) -> Iterator[Answered]:
@@ -183,18 +183,18 @@ def one_after_another(source: OneThread, engine: ModelRunner, count: int) -> Ite
             moments.append(now_ns())
             output = engine.run(batch)
             moments.append(now_ns())
-            spent = [end - begin for begin, end in pairwise(moments)]
+            work_ns = (end - begin for begin, end in pairwise(moments))
             age_ms = (moments[-1] - frame.arrived_ns) / 1e6
-            stages = dict(zip(STAGES, spent, strict=True))
-            yield Answered(frame.number, split_outputs(output, 1)[0], age_ms, stages)
+            spent = dict(zip(STAGES, work_ns, strict=True))
+            yield Answered(frame.number, split_outputs(output, 1)[0], age_ms, spent)
 
 
 def in_threads(source: OneThread, engine: ModelRunner, count: int) -> Iterator[Answered]:
-    """Yield `count` results of a live run, at the consumer."""
+    """Yield `count` results of a live run, as the consumer receives them."""
     overload = DropPolicy.from_name("keep-all", is_live=source.base != "full_speed")
     plan = LivePlan(sources=[source], model_runner=engine, overload=overload)
-    with LivePipeline(plan) as flow:
-        for item in islice(flow, count):
+    with LivePipeline(plan) as pipeline:
+        for item in islice(pipeline, count):
             answered, now_ns = item.value, SYSTEM_CLOCK.now_ns()
             yield Answered(
                 answered.views[0][-1].number,

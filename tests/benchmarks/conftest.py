@@ -1,4 +1,4 @@
-"""Forks the workers of benchmarks."""
+"""Fixture that forks the workers of benchmarks."""
 
 import gc
 import os
@@ -17,13 +17,13 @@ from forked import exit_code, forked
 
 @pytest.fixture
 def forked_workers(monkeypatch):
-    """Fork the workers of benchmarks: a new interpreter imports PyTorch, for seconds of a core."""
+    """Fork workers, because a new interpreter takes seconds of CPU time to import PyTorch."""
 
     def run(arguments, *, input, cwd, env, **_):
         with TemporaryFile("w+") as out, TemporaryFile("w+") as errors:
 
             def work():
-                gc.freeze()  # what the tests hold is closed by them alone
+                gc.freeze()  # only the parent may close the objects of the tests
                 os.chdir(cwd)
                 os.environ.update(env)
                 sys.stdin, sys.stdout, sys.stderr = StringIO(input), out, errors
@@ -35,7 +35,7 @@ def forked_workers(monkeypatch):
             return subprocess.CompletedProcess(arguments, code, out.read(), errors.read())
 
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # a forked process has none of the others
+    torch.set_num_threads(1)  # a forked process has no other threads
     monkeypatch.setattr(worker, "subprocess", SimpleNamespace(**{**vars(subprocess), "run": run}))
     yield
     torch.set_num_threads(threads)

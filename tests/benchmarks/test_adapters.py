@@ -1,4 +1,4 @@
-"""Every library delivers the frames it was asked for, where it is installed."""
+"""Every installed library delivers the requested frames."""
 
 from dataclasses import replace
 from itertools import islice
@@ -11,7 +11,7 @@ import torch
 
 from benchmarks import adapters
 from benchmarks.adapters import RandomAccess, grouped_by_file, pyav_loop
-from benchmarks.bench_random_frames import CLIPS as CLIP_WAYS
+from benchmarks.bench_random_frames import CLIPS as CLIP_VARIANTS
 from benchmarks.bench_random_frames import ENTRANTS as FRAMES
 from benchmarks.cases import task_of
 from benchmarks.equality import compare_picked, shrink, thumbnails
@@ -29,23 +29,23 @@ BATCHES = 3
 
 @pytest.fixture(scope="session")
 def clips(tmp_path_factory):
-    """Two clips that every library can read."""
+    """Return two clips that every library can read."""
     folder = tmp_path_factory.mktemp("clips")
     return [write_clip(folder / f"clip-{number}", clip) for number, clip in enumerate(CLIPS)]
 
 
 @pytest.fixture(scope="session")
 def reference(clips):
-    """Their plain linear decode."""
+    """Return the thumbnails of their plain linear decode."""
     every = adapters.every_frame(pyav_loop, clips, SIZE, workers=1)
     return thumbnails(every.batches, len(clips))
 
 
 @pytest.fixture
 def delivered(clips, monkeypatch, tmp_path_factory):
-    """Return a function: what an entrant is asked, clip -> its delivery, and the task.
+    """Return a function that takes an entrant and a clip, and returns its delivery and the task.
 
-    Indexes are kept apart from the user's; threads of torch are as they were afterwards.
+    Indexes are stored apart from the user's. PyTorch's number of threads is restored.
     """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
     threads = torch.get_num_threads()
@@ -53,13 +53,13 @@ def delivered(clips, monkeypatch, tmp_path_factory):
     def deliver(entrant, clip=None):
         options = dict(entrant)
         if "frames_per_burst" in options:
-            options["frames_per_burst"] = 4  # for more, two small clips have too few frames
+            options["frames_per_burst"] = 4  # two small clips have too few frames for more
         library = options.pop("library")
         if library == "headrace":
             options["memory_budget"] = "16MiB"
         pytest.importorskip(LIBRARIES.get(library, "av"))
-        asked = {"paths": [*map(str, clips)], "size": list(SIZE), "workers": 2, **options}
-        task = task_of(batch_size=2 if clip else 16, clip=clip, **asked)
+        options |= {"paths": [*map(str, clips)], "size": list(SIZE), "workers": 2}
+        task = task_of(batch_size=2 if clip else 16, clip=clip, **options)
         return adapters.random_access(adapters.adapter(library), task), task
 
     yield deliver
@@ -67,26 +67,29 @@ def delivered(clips, monkeypatch, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("asked", "clip"),
+    ("entrant", "clip"),
     [
-        *(pytest.param(asked, None, id=name) for name, asked in FRAMES.items()),
-        *(pytest.param(asked, (8, 2), id=f"{name}-clips") for name, asked in CLIP_WAYS.items()),
+        *(pytest.param(entrant, None, id=name) for name, entrant in FRAMES.items()),
+        *(
+            pytest.param(entrant, (8, 2), id=f"{name}-clips")
+            for name, entrant in CLIP_VARIANTS.items()
+        ),
     ],
 )
-def test_what_is_delivered_is_a_linear_decode(asked, clip, delivered, reference):
-    delivery, task = delivered(asked, clip)
+def test_delivered_frames_equal_a_linear_decode(entrant, clip, delivered, reference):
+    delivery, task = delivered(entrant, clip)
     frames = list(islice(delivery.batches, BATCHES))
     delivery.batches.close()
     requests = np.concatenate(list(islice(task.requests(), BATCHES)))
-    found = compare_picked(reference, requests, shrink(np.concatenate(frames)))
-    assert found.holds
-    assert found.frames == BATCHES * 16
-    if asked["library"] == "headrace" and asked.get("hold") is None and clip is None:
-        assert found.max_mean_difference == 0, "headrace gives the very pixels"
+    equality = compare_picked(reference, requests, shrink(np.concatenate(frames)))
+    assert equality.holds
+    assert equality.frames == BATCHES * 16
+    if entrant["library"] == "headrace" and entrant.get("hold") is None and clip is None:
+        assert equality.max_mean_difference == 0, "the pixels of headrace differ"
 
 
 @pytest.mark.parametrize("name", ["headrace_1GiB", "headrace_naive"])
-def test_headrace_counts_what_it_decodes(name, delivered):
+def test_headrace_counts_decoded_frames_seeks_and_opens(name, delivered):
     delivery, _ = delivered(FRAMES[name])
     next(delivery.batches)
     cost = delivery.cost()
@@ -95,7 +98,7 @@ def test_headrace_counts_what_it_decodes(name, delivered):
     assert list(cost) == ["decoded", "seeks", "opens"]
 
 
-def test_only_looking_ahead_needs_a_long_warm_up(delivered):
+def test_only_a_lookahead_needs_a_long_warm_up(delivered):
     naive, ahead = (
         delivered(FRAMES[name])[0].lookahead() for name in ("headrace_naive", "headrace_1GiB")
     )
@@ -115,17 +118,17 @@ TASK = RandomAccess(
 
 
 class Files:
-    """Frames that carry their video and index, and what was asked for."""
+    """Files whose frames encode their video and index; keeps the requests."""
 
     def __init__(self):
-        self.asked: list[tuple[int, list[int]]] = []
+        self.requests: list[tuple[int, list[int]]] = []
         self._lock = Lock()
 
     def open(self, path, size):
         def read(indices):
             video = int(path.stem)
             with self._lock:
-                self.asked.append((video, list(indices)))
+                self.requests.append((video, list(indices)))
             return [np.full((*size, 3), 10 * video + index, np.uint8) for index in indices]
 
         return read
@@ -137,21 +140,21 @@ def test_frames_come_in_the_order_of_the_requests():
     assert batches == [wanted, wanted[::-1]]
 
 
-def test_each_file_is_asked_once_a_batch_and_no_batch_before_it_is_asked_for():
+def test_each_file_is_read_once_per_batch_and_no_batch_ahead():
     files = Files()
     next(grouped_by_file(replace(TASK, workers=1), files.open))
-    assert sorted(files.asked) == [(0, [4]), (1, [2, 9]), (2, [0])]
+    assert sorted(files.requests) == [(0, [4]), (1, [2, 9]), (2, [0])]
 
 
 @pytest.mark.parametrize("seed", [0, 3])
-def test_frames_are_asked_for_in_the_uniform_order_of_a_seed(clips, delivered, seed):
+def test_requests_follow_the_uniform_order_of_a_seed(clips, delivered, seed):
     population = Population.of([open_index(path).gop_lengths for path in clips])
     video, index = population.locate(UniformFrames(seed=seed).order(population, 0)[:16])
     _, task = delivered({"library": "headrace", "seed": seed})
     assert next(task.requests()).tolist() == np.stack([video, index], axis=1).tolist()
 
 
-def test_requests_begin_again_and_go_on_with_the_next_epoch(delivered):
+def test_requests_are_repeatable_and_continue_with_the_next_epoch(delivered):
     _, task = delivered({"library": "headrace"})
     batches = -(-105 // task.batch_size)
     once, again = (list(islice(task.requests(), 2 * batches)) for _ in range(2))
@@ -160,7 +163,7 @@ def test_requests_begin_again_and_go_on_with_the_next_epoch(delivered):
     assert once[0].tolist() != once[batches].tolist()
 
 
-def test_clips_are_asked_for_frame_by_frame(delivered):
+def test_clips_are_requested_frame_by_frame(delivered):
     _, task = delivered({"library": "headrace"}, (4, 3))
     requests = np.concatenate(list(islice(task.requests(), 3))).reshape(6, 4, 2)
     assert (requests[:, :, 0] == requests[:, :1, 0]).all()

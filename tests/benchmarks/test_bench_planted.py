@@ -1,4 +1,4 @@
-"""bench_planted: loops that really run, the change that is made, and the table."""
+"""bench_planted: profiles of real loops, changes of their fields, and the table."""
 
 import os
 import subprocess
@@ -26,43 +26,43 @@ from benchmarks.record import Rows, origin
         (Loop(), "A cheaper forward and backward", {}, None),
     ],
 )
-def test_the_advised_change_is_made_by_its_fields(loop, words, options, expected):
+def test_advice_changes_the_fields_of_a_loop(loop, words, options, expected):
     assert change_of(loop, words, options) == expected
 
 
-def test_a_loop_is_profiled_as_a_user_would_and_judged():
+def test_a_loop_is_profiled_by_the_command_and_judged():
     profiled = _profile("logging at every step", {"batches": 16, "log_lines": 1000})
     assert profiled.session.provenance.configuration["loop"].startswith("planted_work.py:")
     verdict = _judge(PLANTED["logging at every step"], profiled)
     assert verdict.bound_by == ("step",)
     assert verdict.cause == "logging"
     assert verdict.is_right
-    assert not _judge(PLANTED["a slow optimizer"], profiled).is_right
+    assert not _judge(PLANTED["slow optimizer"], profiled).is_right
     assert not _judge(Planted(Loop(), ("step",), "logging", "no such words"), profiled).is_right
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_each_planted_loop_is_one_that_a_verdict_can_name(name):
+def test_each_loop_has_a_bottleneck(name):
     planted = PLANTED[name]
     assert planted.bound_by
     assert planted.loop != Loop()
     assert change_of(planted.loop, "no such change", {}) is None
 
 
-def test_the_script_refuses_what_it_does_not_know(tmp_path):
-    done = subprocess.run(
+def test_the_script_refuses_unknown_loops(tmp_path):
+    run = subprocess.run(
         [sys.executable, planted_work.__file__, "no such loop"],
         capture_output=True,
         text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    assert done.returncode == 2
-    assert "invalid choice: 'no such loop'" in done.stderr
+    assert run.returncode == 2
+    assert "invalid choice: 'no such loop'" in run.stderr
 
 
 def test_the_table_counts_right_verdicts_and_good_predictions():
-    about = {"headline": "The step takes long.", "bound_by": ("step",), "cause": "logging"}
-    right = Judged(**about, is_right=True, is_qualified=False, step_ms=10.0)
+    fields = {"headline": "The step takes long.", "bound_by": ("step",), "cause": "logging"}
+    right = Judged(**fields, is_right=True, is_qualified=False, step_ms=10.0)
     wrong = right.model_copy(update={"is_right": False})
     planned = {"change": "num_workers=2", "predicted": 1.5, "came": (1.4, 1.6)}
     rows = (
@@ -72,8 +72,8 @@ def test_the_table_counts_right_verdicts_and_good_predictions():
         PlantedRow(name="d", quiet=right, change="d", predicted=3.0, bound="≤ ", came=(1.2,)),
         PlantedRow(name="e", quiet=right, change="e", predicted=3.0, bound="≥ ", came=(2.9,)),
     )
-    shown = text(Rows[PlantedRow](provenance=origin(), rows=rows))
-    assert "4 of 4 quiet, 1 of 2 beside 2 busy programs; 1 wrong without a qualification" in shown
-    assert "Gains within 25 % of what came: 1 of 2; bounds that hold: 1 of 2." in shown
-    assert "| d | step: logging | right | – | `d` | ≤ 3.00 | 1.20 |" in shown
-    assert "failed: exit 1" in shown
+    table = text(Rows[PlantedRow](provenance=origin(), rows=rows))
+    assert "4 of 4 on the quiet machine, 1 of 2 beside 2 busy programs; 1 wrong without" in table
+    assert "within 25% of the measured speedup: 1 of 2; bounds that hold: 1 of 2." in table
+    assert "| d | step: logging | right | – | `d` | ≤ 3.00 | 1.20 |" in table
+    assert "failed: exit 1" in table

@@ -1,4 +1,4 @@
-"""What a signature makes of a command line."""
+"""Command lines from function signatures."""
 
 from functools import partial
 from pathlib import Path
@@ -21,17 +21,17 @@ def measured(
     seconds: float | None = 8.0,
     is_quick: bool = False,
 ) -> Any:
-    """Return what is said.
+    """Return the arguments.
 
     Args:
-        kind: of loader
-        before: the other commit,
-            by its name
+        kind: kind of loader
+        before: commit to compare,
+            by name
     """
     return locals()
 
 
-USUAL = {
+DEFAULTS = {
     **{"kind": "frames", "sources": (), "before": "x", "media": Path("there"), "sizes": (1, 2)},
     **{"pair": (3, 4), "only": ("scan", "plan"), "seconds": 8.0, "is_quick": False},
 }
@@ -46,31 +46,34 @@ USUAL = {
         ("--only plan --seconds 2 --is-quick", {"only": ("plan",), "seconds": 2, "is_quick": True}),
     ],
 )
-def test_parameters_are_words_and_options(words, changed):
-    assert call(measured, "", ["frames", *words.split(), "--before", "x"]) == {**USUAL, **changed}
+def test_parameters_become_arguments_and_options(words, changed):
+    assert call(measured, "", ["frames", *words.split(), "--before", "x"]) == {
+        **DEFAULTS,
+        **changed,
+    }
 
 
 @pytest.mark.parametrize(
     "words", ["frames", "frame --before x", "frames --before x --only all", "frames --seconds x"]
 )
-def test_what_is_no_choice_or_missing_is_refused(words):
+def test_missing_and_invalid_values_are_refused(words):
     with pytest.raises(SystemExit, match="2"):
         call(measured, "", words.split())
 
 
-def test_what_is_given_already_is_not_asked_for_and_more_may_be():
+def test_bound_parameters_are_left_out_and_options_can_be_added():
     bound = partial(measured, before="y", seconds=None)
-    found = parse(bound, "", ["cameras", "--out", "o"], out=Path("a"))
-    assert found["out"] == Path("o")
-    assert {"before", "seconds"} & {*found} == set()
+    arguments = parse(bound, "", ["cameras", "--out", "o"], out=Path("a"))
+    assert arguments["out"] == Path("o")
+    assert {"before", "seconds"} & {*arguments} == set()
     with pytest.raises(SystemExit, match="2"):
         parse(bound, "", ["cameras", "--seconds", "3"])
 
 
-def test_help_is_what_the_docstring_says(capsys):
+def test_help_comes_from_the_docstring(capsys):
     with pytest.raises(SystemExit, match="0"):
         call(measured, "How fast?", ["--help"])
     text = " ".join(capsys.readouterr().out.split())
     assert "How fast?" in text
-    assert "{frames,cameras} of loader" in text
-    assert "--before BEFORE the other commit, by its name" in text
+    assert "{frames,cameras} kind of loader" in text
+    assert "--before BEFORE commit to compare, by name" in text

@@ -1,4 +1,4 @@
-"""The proof of equal frames fails where frames are wrong."""
+"""Comparison of frames: wrong, missing and surplus frames are counted."""
 
 import numpy as np
 import pytest
@@ -10,18 +10,18 @@ RIGHT = list(range(10))
 
 
 def film(order, tint=0):
-    """Thumbnails of a bar that moves down by a row per frame; `tint` stands for another scaler."""
+    """Return thumbnails of a bar that moves down row by row; `tint` simulates another scaler."""
     frames = np.full((len(order), 64, 64, 3), 40 + tint, np.uint8)
-    for place, number in enumerate(order):
-        frames[place, 2 * number : 2 * number + 8] = 200 + tint
+    for position, number in enumerate(order):
+        frames[position, 2 * number : 2 * number + 8] = 200 + tint
     [pictures] = thumbnails([Chunk(0, 0, frames)], 1)
     return pictures
 
 
-def test_another_scaler_is_equal_and_its_difference_is_told():
-    found = compare([film(RIGHT)], [film(RIGHT, tint=3)])
-    assert found.holds
-    assert found == Equality(frames=10, missing=0, wrong=0, max_mean_difference=3.0)
+def test_frames_of_another_scaler_are_equal_and_their_difference_is_reported():
+    equality = compare([film(RIGHT)], [film(RIGHT, tint=3)])
+    assert equality.holds
+    assert equality == Equality(frames=10, missing=0, wrong=0, max_mean_difference=3.0)
 
 
 @pytest.mark.parametrize(
@@ -37,12 +37,12 @@ def test_another_scaler_is_equal_and_its_difference_is_told():
     ids=["repeated", "swapped", "shifted", "lost", "added", "nothing"],
 )
 def test_wrong_frames_are_counted(delivered, missing, wrong):
-    found = compare([film(RIGHT)], [film(delivered, tint=3)])
-    assert (found.missing, found.wrong) == (missing, wrong)
-    assert not found.holds
+    equality = compare([film(RIGHT)], [film(delivered, tint=3)])
+    assert (equality.missing, equality.wrong) == (missing, wrong)
+    assert not equality.holds
 
 
-def test_a_still_scene_is_no_proof_against_a_frame():
+def test_frames_of_a_still_scene_are_right():
     still = film([4] * 5)
     assert compare([still], [still]).holds
 
@@ -53,7 +53,7 @@ def test_each_file_is_compared_with_its_own_reference():
     assert not compare([forward, backward], [backward, forward]).holds
 
 
-def test_thumbnails_are_means_of_blocks_and_keep_files_apart():
+def test_thumbnails_are_means_of_blocks_per_file():
     frames = np.zeros((2, 64, 64, 3), np.uint8)
     frames[1, :2, :2] = [[[100] * 3, [50] * 3], [[50] * 3, [0] * 3]]
     first, second, empty = thumbnails([Chunk(1, 0, frames[:1]), Chunk(1, 1, frames[1:])], 3)
@@ -72,23 +72,23 @@ PICKED = np.array([[1, 3], [0, 0], [1, 9], [0, 5], [1, 3]])
 
 
 def picked(order, tint=0):
-    """What a library delivers that takes `order` for what it was asked."""
+    """Return the thumbnails of a library that delivers the frames of `order`."""
     files = [film(RIGHT, tint), film(RIGHT[::-1], tint)]
     return np.stack([files[video][index] for video, index in order])
 
 
 def test_picked_frames_of_another_scaler_are_equal():
-    found = compare_picked([film(RIGHT), film(RIGHT[::-1])], PICKED, picked(PICKED, tint=3))
-    assert found == Equality(frames=5, missing=0, wrong=0, max_mean_difference=3.0)
+    equality = compare_picked([film(RIGHT), film(RIGHT[::-1])], PICKED, picked(PICKED, tint=3))
+    assert equality == Equality(frames=5, missing=0, wrong=0, max_mean_difference=3.0)
 
 
 @pytest.mark.parametrize(
-    ("place", "delivered"),
+    ("position", "delivered"),
     [(0, [1, 4]), (0, [1, 2]), (1, [0, 1]), (2, [1, 8])],
     ids=["next", "previous", "next of the first", "previous of the last"],
 )
-def test_a_neighbour_of_a_picked_frame_is_wrong(place, delivered):
+def test_a_neighbor_of_a_picked_frame_is_wrong(position, delivered):
     order = PICKED.tolist()
-    order[place] = delivered
-    found = compare_picked([film(RIGHT), film(RIGHT[::-1])], PICKED, picked(order, tint=3))
-    assert (found.wrong, found.holds) == (1, False)
+    order[position] = delivered
+    equality = compare_picked([film(RIGHT), film(RIGHT[::-1])], PICKED, picked(order, tint=3))
+    assert (equality.wrong, equality.holds) == (1, False)

@@ -1,4 +1,4 @@
-"""The kit: what is timed, in which order, and what becomes of failures; runs that go on."""
+"""The kit: order of repeats, failures, workers, resumed runs, and another commit."""
 
 from pathlib import Path
 
@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from benchmarks import media
+from benchmarks.bench_before import QUESTIONS, Comparison, Turn, checked_out, render, request, turn
 from benchmarks.bench_sequential import sequential
 from benchmarks.kit import contest, prove, rounds, task_of, timed_by
-from benchmarks.record import TimedResult
-from benchmarks.worker import WorkerError, ask_worker
+from benchmarks.record import Repeat, TimedResult
+from benchmarks.worker import SOURCE, WorkerError, ask_worker
 from headrace.testing.synth import SynthClip, write_clip
 
 TASK = task_of("cases:every_frame", [Path("a.mp4")], 2, size=(256, 256))
@@ -18,19 +19,19 @@ TIMED = {"wall_seconds": 2.0, "cpu_seconds": 3.0, "others_cpu_seconds": 1.0, "fr
 
 
 class Workers:
-    """Answers as worker processes would, and keeps the order in which they were asked."""
+    """Fake worker processes, with the order of timed requests."""
 
     def __init__(self, **special):
         self.special = special
         self.timed: list[str] = []
 
-    def __call__(self, asked):
-        library = asked["library"]
+    def __call__(self, request):
+        library = request["library"]
         special = self.special.get(library)
         if isinstance(special, WorkerError):
             raise special
-        if "pictures" in asked:
-            np.savez(asked["pictures"], special if isinstance(special, np.ndarray) else MOVING)
+        if "pictures" in request:
+            np.savez(request["pictures"], special if isinstance(special, np.ndarray) else MOVING)
             return {"versions": {library: "1.0"}}
         self.timed.append(library)
         return {**TIMED, "frames": special} if isinstance(special, int) else TIMED
@@ -60,14 +61,14 @@ def test_repeats_are_interleaved():
     assert figures == (2.5, 600, 0.25)
 
 
-def test_what_is_wrong_or_fails_stays_in_with_its_reason_and_is_not_timed():
+def test_wrong_and_failed_entrants_stay_with_their_reason_and_are_not_timed():
     workers = Workers(off=MOVING[[0, 1, 1, 3, 4]], broken=WorkerError("no decoder"), loses=4)
     right, off, broken, loses = run(["right", "off", "broken", "loses"], 2, workers)
     assert workers.timed == ["right", "loses", "right"]
     assert (right.is_sound, len(right.repeats)) == (True, 2)
     assert (off.equality.wrong, off.repeats, off.is_sound) == (1, (), False)
     assert (broken.failure, broken.repeats) == ("no decoder", ())
-    assert (loses.failure, loses.repeats) == ("4 of 5 frames when timed", ())
+    assert (loses.failure, loses.repeats) == ("the timed run delivered 4 of 5 frames", ())
 
 
 def test_without_a_reference_nothing_is_timed():
@@ -80,11 +81,11 @@ def random_task(tmp_path, monkeypatch, forked_workers):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     clips = [SynthClip(num_frames=n, size=(64, 96), gop=15, b_frames=2) for n in (40, 25)]
     paths = [write_clip(tmp_path / f"{number}", clip) for number, clip in enumerate(clips)]
-    asked = {"size": (64, 96), "batch_size": 8, "clip": None, "seconds": 0.01}
-    return task_of("cases:random_frames", paths, 1, **asked)
+    options = {"size": (64, 96), "batch_size": 8, "clip": None, "seconds": 0.01}
+    return task_of("cases:random_frames", paths, 1, **options)
 
 
-def test_real_workers_prove_and_time_random_frames(random_task):
+def test_real_workers_compare_and_time_random_frames(random_task):
     entrants = {
         "missing": {"library": "no_such_library"},
         "headrace": {"library": "headrace", "memory_budget": "64MiB"},
@@ -107,14 +108,14 @@ def test_real_workers_prove_and_time_random_frames(random_task):
     assert next(rounds(twice, take, 2)) == twice
 
 
-def test_a_worker_knows_only_the_headrace_and_the_indexes_it_is_given(tmp_path):
+def test_a_worker_uses_the_given_source_and_cache(tmp_path):
     path = write_clip(tmp_path / "clip", SynthClip(num_frames=12, gop=6))
-    asked = {"case": "cases:scan_files", "cores": 1, "paths": [str(path)]}
-    assert ask_worker(asked, cache=tmp_path / "cache")["frames"] == 1
+    request = {"case": "cases:scan_files", "cores": 1, "paths": [str(path)]}
+    assert ask_worker(request, cache=tmp_path / "cache")["frames"] == 1
     (tmp_path / "headrace").mkdir()
     (tmp_path / "headrace" / "__init__.py").write_text("raise ImportError('another tree')")
     with pytest.raises(WorkerError, match="another tree"):
-        ask_worker(asked, source=tmp_path)
+        ask_worker(request, source=tmp_path)
 
 
 LIBRARIES = named("pyav_loop", "headrace")
@@ -131,12 +132,12 @@ def root(tmp_path, forked_workers):
     return tmp_path
 
 
-def test_a_run_is_kept_and_goes_on_where_it_ended(root):
+def test_a_run_is_saved_and_resumed(root):
     out = root / "out.json"
 
     def compare(*words):
-        usual = ["--media", str(root), "--count", "1", "--kinds", "web", "--workers", "1"]
-        BENCHMARK.main([*usual, "--out", str(out), *words])
+        common = ["--media", str(root), "--count", "1", "--kinds", "web", "--workers", "1"]
+        BENCHMARK.main([*common, "--out", str(out), *words])
         return TimedResult.load(out)
 
     first = compare("--repeats", "1", "--libraries", "headrace")
@@ -154,6 +155,50 @@ def test_a_run_is_kept_and_goes_on_where_it_ended(root):
         compare("--repeats", "2", "--resume")
 
 
-def test_videos_that_are_missing_are_named_with_their_command(tmp_path):
+def test_missing_videos_exit_with_the_command_that_creates_them(tmp_path):
     with pytest.raises(SystemExit, match=r"make them with: python -m benchmarks\.media"):
         BENCHMARK.main(["--media", str(tmp_path)])
+
+
+def test_the_ratio_is_the_median_of_the_repeats():
+    turns = (Turn(before=100, after=110), Turn(before=50, after=100), Turn(before=200, after=180))
+    row = Comparison(question="scan", kind="web", turns=turns)
+    assert row.ratio == pytest.approx(1.1)
+    assert render(row) == "web scan: 1.10 of the rate before (0.90 to 2.00); 100 -> 110 per second"
+
+
+def test_the_first_tree_alternates(tmp_path):
+    measured = []
+
+    def repeat(source):
+        measured.append(source)
+        seconds = 1.0 if source == SOURCE else 2.0
+        return Repeat(
+            frames=4, wall_seconds=seconds, cpu_seconds=3.0, others_cpu_seconds=seconds - 1
+        )
+
+    turns = [turn(repeat, tmp_path, is_odd=bool(number % 2)) for number in range(2)]
+    assert measured == [tmp_path, SOURCE, SOURCE, tmp_path]
+    assert {(both.ratio, both.others_share) for both in turns} == {(2.0, 0.25)}
+
+
+def test_the_other_commit_is_checked_out_and_removed():
+    with checked_out("HEAD") as (commit, tree):
+        assert (tree / "src" / "headrace" / "__init__.py").is_file()
+        assert commit
+    assert not tree.exists()
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_worker_answers_every_question(question, tmp_path, forked_workers):
+    path = write_clip(tmp_path / "clip", SynthClip(num_frames=130, size=(64, 96)))
+    if question == "cameras":
+        for camera in ("back", "front"):
+            for clip in ("one", "two"):
+                folder = tmp_path / "videos" / clip
+                folder.mkdir(parents=True, exist_ok=True)
+                write_clip(folder / camera, SynthClip(num_frames=6))
+        path = tmp_path / "index.json"
+        path.write_text('{"videos": {"one": 6, "two": 6}}')
+    task = request(question, [path], workers=1, seconds=0.01)
+    assert Repeat(**ask_worker(task, cache=tmp_path)).frames_per_second > 0

@@ -1,4 +1,4 @@
-"""The plan of the videos, without encoding any; a looped video is its clip, again and again."""
+"""Shots of the videos, without encoding them, and looped videos."""
 
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ from headrace.testing.synth import SynthClip, write_clip
 
 
 @pytest.mark.parametrize("number", range(40))
-def test_a_video_is_made_of_frames_that_its_clips_have(number):
+def test_shots_lie_inside_their_clips(number):
     cut = shots(number)
     assert sum(len(shot.indices()) for shot in cut) == NUM_FRAMES
     for shot in cut:
@@ -22,25 +22,25 @@ def test_a_video_is_made_of_frames_that_its_clips_have(number):
 
 
 @pytest.mark.parametrize("number", range(40))
-def test_neighbours_are_different_frames(number):
-    """Else no comparison could tell a frame from its neighbour."""
+def test_neighbors_are_different_frames(number):
+    """Otherwise, no comparison could tell a frame from its neighbor."""
     for shot in shots(number):
-        assert all(one != other for one, other in pairwise(shot.indices()))
+        assert all(index != following for index, following in pairwise(shot.indices()))
 
 
-def test_a_shot_runs_back_where_its_clip_ends():
+def test_a_shot_plays_backwards_at_the_end_of_its_clip():
     last = CLIPS[0].num_frames - 1
     shot = Shot(0, last - 5, 2, 8, 0, 0, 90, 160, mirrored=False)
     assert [index - last for index in shot.indices()] == [-5, -3, -1, -3, -5, -3, -1, -3]
 
 
-def test_videos_differ_and_are_planned_the_same_again():
+def test_videos_differ_and_are_repeatable():
     plans = [tuple(shots(number)) for number in range(40)]
     assert len(set(plans)) == 40
     assert plans == [tuple(shots(number)) for number in range(40)]
 
 
-def test_a_looped_video_shows_the_clip_so_many_times(tmp_path):
+def test_a_looped_video_repeats_its_clip(tmp_path):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=30, b_frames=2))
     longer = loop_media(clip, 3)
     frames = np.concatenate([batch.frames for batch in read_frames([longer])])
@@ -49,8 +49,8 @@ def test_a_looped_video_shows_the_clip_so_many_times(tmp_path):
     assert all(np.array_equal(frames[start : start + 30], once) for start in (0, 30, 60))
 
 
-def test_it_is_made_once(tmp_path):
+def test_a_looped_video_is_created_once(tmp_path):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=6))
-    made = loop_media(clip, 2).stat().st_mtime_ns
-    assert loop_media(clip, 2).stat().st_mtime_ns == made
+    changed = loop_media(clip, 2).stat().st_mtime_ns
+    assert loop_media(clip, 2).stat().st_mtime_ns == changed
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".mp4", ".mp4"]

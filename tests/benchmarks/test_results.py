@@ -1,4 +1,4 @@
-"""Results are kept and read again, and the pages say what they say."""
+"""Results are saved and loaded, and the pages are generated from them."""
 
 import re
 from xml.etree import ElementTree
@@ -15,28 +15,28 @@ ORDER = ["baseline", "decord", "spdl"]
 RESULT = result(row("decord", [10.0]), row("spdl"))
 
 
-def test_rows_take_the_places_of_their_older_selves():
+def test_new_rows_replace_older_versions():
     newer, other = row("decord", failure="no decoder"), row("decord", kind="cam")
-    found = RESULT.updated([newer, other], ORDER)
-    assert found.rows == (newer, other, RESULT.rows[1])
-    assert found.row("decord", "cam") == other
-    assert found.row("spdl", "cam") is None
+    updated = RESULT.updated([newer, other], ORDER)
+    assert updated.rows == (newer, other, RESULT.rows[1])
+    assert updated.row("decord", "cam") == other
+    assert updated.row("spdl", "cam") is None
 
 
-def test_a_way_timed_later_stands_where_it_belongs():
-    """The table compares all ways with the first one."""
+def test_a_variant_timed_later_has_its_place_in_the_order():
+    """The table compares all variants with the first."""
     late = row("baseline")
     assert RESULT.updated([late], ORDER).rows == (late, *RESULT.rows)
 
 
-def test_an_interrupted_run_goes_on_in_another_process(tmp_path):
+def test_an_interrupted_run_continues_in_another_process(tmp_path):
     RESULT.save(tmp_path / "out.json")
     later = RESULT.provenance.model_copy(update={"pid": 7, "command": ("again", "--resume")})
     now = RESULT.model_copy(update={"provenance": later, "rows": ()})
     assert now.resumed(tmp_path / "out.json") == RESULT
 
 
-def test_without_a_file_a_run_begins(tmp_path):
+def test_a_run_without_a_file_starts_anew(tmp_path):
     assert RESULT.resumed(tmp_path / "out.json") is RESULT
 
 
@@ -48,60 +48,60 @@ def test_without_a_file_a_run_begins(tmp_path):
         ("machine", origin().machine.model_copy(update={"usable_cores": 4})),
     ],
 )
-def test_repeats_under_other_conditions_are_not_mixed(name, value, tmp_path):
+def test_repeats_under_other_conditions_are_refused(name, value, tmp_path):
     RESULT.save(tmp_path / "out.json")
     other = RESULT.provenance.model_copy(update={name: value})
     with pytest.raises(ValueError, match=rf"other conditions \({name}\)"):
         RESULT.model_copy(update={"provenance": other}).resumed(tmp_path / "out.json")
 
 
-def test_what_nobody_tells_is_left_out_and_read_as_none(tmp_path):
+def test_missing_values_are_left_out_and_loaded_as_none(tmp_path):
     RESULT.save(tmp_path / "out.json")
     assert "null" not in (tmp_path / "out.json").read_text()
     assert TimedResult.load(tmp_path / "out.json") == RESULT
     assert Repeat(wall_seconds=1.0).others_share is None
 
 
-def test_amplification_is_over_all_repeats_that_tell():
+def test_amplification_covers_all_repeats_with_counts():
     assert row("headrace", [10, 20], decoded=1800).amplification == 1.5
     assert row("decord", [10, 20]).amplification is None
 
 
-KEPT = sorted(path.stem for path in RESULTS.glob("*.json"))
+RESULT_NAMES = sorted(path.stem for path in RESULTS.glob("*.json"))
 
 
-def test_every_result_is_kept_and_drawn_if_it_has_a_page():
-    drawn = {each.rstrip("?") for *_, needed in BLOCKS for each in needed.split()}
-    assert {*RECORDS, *drawn} - {*KEPT} == set()
-    assert {*KEPT} - drawn == {"before", "conformance", "correlation", "draws", "run"}
+def test_every_result_is_saved_and_shown_if_it_has_a_page():
+    shown = {name.rstrip("?") for *_, names in BLOCKS for name in names.split()}
+    assert {*RECORDS, *shown} - {*RESULT_NAMES} == set()
+    assert {*RESULT_NAMES} - shown == {"before", "conformance", "correlation", "draws", "run"}
 
 
-@pytest.mark.parametrize("name", KEPT)
-def test_a_kept_result_can_be_read_and_names_where_it_comes_from(name):
-    found = load(RESULTS, name)
-    assert found.provenance.machine.usable_cores == 2
-    assert found.provenance.commit
+@pytest.mark.parametrize("name", RESULT_NAMES)
+def test_a_saved_result_loads_with_its_provenance(name):
+    provenance = load(RESULTS, name).provenance
+    assert provenance.machine.usable_cores == 2
+    assert provenance.commit
     text = (RESULTS / f"{name}.json").read_text(encoding="utf-8")
-    assert not re.search(r'"/\w', text), "a path of one machine"
+    assert not re.search(r'"/\w', text), "an absolute path"
 
 
-def test_a_command_is_shown_from_the_root_of_the_checkout(monkeypatch):
+def test_a_command_is_relative_to_the_root_of_the_checkout(monkeypatch):
     monkeypatch.setattr("sys.argv", [f"{ROOT}/benchmarks/x.py", "--out", "/data/x.json", "--quick"])
     assert command() == ("benchmarks/x.py", "--out", "x.json", "--quick")
 
 
-def test_the_pages_say_what_the_results_say():
+def test_the_pages_are_up_to_date():
     main(check=True)
 
 
-WANTS_ANOTHER_COMMIT = "bench_before"
+NEEDS_ANOTHER_COMMIT = "bench_before"
 
 
 def test_every_benchmark_is_run_once():
     text = (ROOT / "Makefile").read_text("utf-8")
     run = re.findall(r"-m benchmarks\.(bench_\w+)$", text, re.MULTILINE)
-    there = {path.stem for path in (ROOT / "benchmarks").glob("bench_*.py")}
-    assert sorted(run) == sorted(there - {WANTS_ANOTHER_COMMIT})
+    modules = {path.stem for path in (ROOT / "benchmarks").glob("bench_*.py")}
+    assert sorted(run) == sorted(modules - {NEEDS_ANOTHER_COMMIT})
 
 
 PAGED = result(row("headrace", [1140.0]), row("pyav_loop", [1200.0]), repeats=1)
@@ -138,9 +138,9 @@ def root(tmp_path):
     return tmp_path
 
 
-def test_the_check_sees_a_page_that_the_results_have_outgrown(root):
+def test_the_check_fails_on_pages_out_of_date(root):
     folders = {"root": root, "results": root}
-    with pytest.raises(SystemExit, match="not what the results say: sequential-light"):
+    with pytest.raises(SystemExit, match="out of date: sequential-light"):
         main(check=True, **folders)
     main(**folders)
     assert sequential(PAGED) in (root / "docs" / "benchmarks.md").read_text("utf-8")
@@ -150,7 +150,7 @@ def test_the_check_sees_a_page_that_the_results_have_outgrown(root):
         main(check=True, **folders)
 
 
-def test_a_result_that_no_page_has_a_place_for_is_named(root):
+def test_a_result_without_markers_on_its_page_is_named(root):
     PAGED.save(root / "startup.json")
     with pytest.raises(SystemExit, match="benchmark:startup"):
         main(root=root, results=root)
@@ -166,7 +166,7 @@ NAMES = {"headrace": "**headrace**", "decord": "decord & more", "opencv": "OpenC
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_each_entrant_that_was_timed_and_has_a_name_has_its_bars(theme):
+def test_each_timed_entrant_with_a_name_has_bars(theme):
     chart = ElementTree.fromstring(bars("Frames", LINES, NAMES, theme))
     texts = [element.text for element in chart.iter("{http://www.w3.org/2000/svg}text")]
     assert texts == [
@@ -175,7 +175,7 @@ def test_each_entrant_that_was_timed_and_has_a_name_has_its_bars(theme):
     ]
 
 
-def test_a_picture_has_one_for_light_pages_and_one_for_dark_ones():
-    found = picture("speed", 'of "all"', "../results")
-    assert 'srcset="../results/speed-dark.svg"' in found
-    assert '<img alt="of &quot;all&quot;" src="../results/speed-light.svg">' in found
+def test_a_picture_has_a_light_and_a_dark_chart():
+    html = picture("speed", 'of "all"', "../results")
+    assert 'srcset="../results/speed-dark.svg"' in html
+    assert '<img alt="of &quot;all&quot;" src="../results/speed-light.svg">' in html

@@ -1,7 +1,7 @@
-"""What people read of the results: each table and summary as a whole, in `pages/`.
+"""Tables and summaries of results, compared as a whole with `pages/`.
 
-Failures, wrong frames, ways that are missing and a disturbed machine are in them. Tables of what
-went well are those of the kept results: `test_the_pages_say_what_the_results_say`.
+These cover failures, wrong frames, missing variants and a disturbed machine. Tables of successful
+runs come from the saved results: see `test_the_pages_are_up_to_date`.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,12 +12,12 @@ import pytest
 
 from benchmark_fakes import conformed, origin, overlap_case, overloaded, result, row, soaked
 from benchmarks import bench_cores, bench_plan, bench_predictions
-from benchmarks.bench_cores import CoresResult, Planning, Scanning, time_loaders, ways
+from benchmarks.bench_cores import CoresResult, Planning, Scanning, time_loaders, variants
 from benchmarks.bench_extract import CASES, extracting, kind
 from benchmarks.bench_extract_memory import MemoryResult, Sample
 from benchmarks.bench_features import FeaturesResult, features
 from benchmarks.bench_live import LiveResult, live
-from benchmarks.bench_overhead import WAYS, OverheadResult, render
+from benchmarks.bench_overhead import VARIANTS, OverheadResult, render
 from benchmarks.bench_plan import PlanRow
 from benchmarks.bench_random_frames import headline, random_access
 from benchmarks.bench_remote import RemoteRepeat, RemoteResult, RemoteRow, remote
@@ -40,9 +40,9 @@ PAGES = Path(__file__).parent / "pages"
 MIB = 2**20
 
 
-def timed(name, kind, *seconds, **about):
-    """Return a row of repeats that took so long."""
-    repeats = tuple(Repeat(wall_seconds=each, **about) for each in seconds)
+def timed(name, kind, *walls, **fields):
+    """Return a row with repeats of these wall times."""
+    repeats = tuple(Repeat(wall_seconds=seconds, **fields) for seconds in walls)
     return Row(name=name, kind=kind, repeats=repeats)
 
 
@@ -93,10 +93,11 @@ SCALED |= {"videos": 40}
 
 
 def cores(others):
-    """Two processes are twice as fast as one; two threads are as fast as one."""
-    found = {"wall_seconds": 1.0, "cpu_seconds": 1.0, "frames": 500, "others_cpu_seconds": others}
-    answer = {**found, "requests": 0, "checksum": 1}
-    rows = time_loaders([], {"seconds": 1.0}, [*ways(is_quick=False)], lambda asked: dict(answer))
+    """Return a result in which two processes are twice as fast as one, and two threads are not."""
+    times = {"wall_seconds": 1.0, "cpu_seconds": 1.0, "frames": 500, "others_cpu_seconds": others}
+    answer = {**times, "requests": 0, "checksum": 1}
+    loaders = [*variants(is_quick=False)]
+    rows = time_loaders([], {"seconds": 1.0}, loaders, lambda request: dict(answer))
     return CoresResult(
         provenance=origin(),
         compared=16,
@@ -106,18 +107,20 @@ def cores(others):
     )
 
 
-def memory(*held):
-    """Return a run whose three processes held so many MiB, second by second."""
+def memory(*sizes):
+    """Return a run with the memory of three processes in MiB, second by second."""
     samples = [Sample(seconds=0.0, num_bytes=1, processes=1)]
-    samples += [Sample(seconds=1.0 + n, num_bytes=h * MIB, processes=3) for n, h in enumerate(held)]
-    about = {"pictures": 1800, "media_seconds": 3600.0, "wall_seconds": 100.0}
-    return MemoryResult(provenance=origin(), samples=tuple(samples), **about)
+    samples += [
+        Sample(seconds=1.0 + n, num_bytes=size * MIB, processes=3) for n, size in enumerate(sizes)
+    ]
+    fields = {"pictures": 1800, "media_seconds": 3600.0, "wall_seconds": 100.0}
+    return MemoryResult(provenance=origin(), samples=tuple(samples), **fields)
 
 
-def extracted(way, size, *seconds):
+def extracted(name, size, *walls):
     """Return a row of the first case on one core."""
-    about = {"frames": 80, "written_bytes": 80 * size, "cpu_seconds": 4.0}
-    return timed(way, kind(CASES[0], 1), *seconds, **about)
+    fields = {"frames": 80, "written_bytes": 80 * size, "cpu_seconds": 4.0}
+    return timed(name, kind(CASES[0], 1), *walls, **fields)
 
 
 EXTRACT = result(
@@ -136,13 +139,13 @@ PLANS = Rows[PlanRow](
 
 
 def stored():
-    """Return ways to a store with what they asked of it."""
+    """Return variants with their requests to a store."""
     counts = {"reads": 7, "read_bytes": 70, "seeks": 2, "requests": 3, "sent_bytes": 15_000_000}
     repeat = RemoteRepeat(wall_seconds=2.0, frames=10, **counts)
     http = {"way": "fsspec_http", "latency_ms": 20}
     rows = [
-        RemoteRow(**way, pattern=pattern, repeats=(repeat,))
-        for way in ({"way": "python_file"}, http)
+        RemoteRow(**variant, pattern=pattern, repeats=(repeat,))
+        for variant in ({"way": "python_file"}, http)
         for pattern in ("scan", "every")
     ]
     rows.append(RemoteRow(**http, pattern="random", failure="no aiohttp"))
@@ -151,24 +154,24 @@ def stored():
     )
 
 
-def featured(others, **seconds):
-    """Return ways that took so long, beside other work."""
+def featured(others, **walls):
+    """Return variants with these wall times, and the CPU seconds of other programs."""
     rows = tuple(
         Row(
-            name=way.replace("_again", ", again").replace("_quarter", ", a quarter"),
+            name=name.replace("_again", ", again").replace("_quarter", ", a quarter"),
             repeats=(Repeat(wall_seconds=s, cpu_seconds=1.0, others_cpu_seconds=others),),
         )
-        for way, s in seconds.items()
+        for name, s in walls.items()
     )
-    said = {"rate": 5, "count": 8, "repeats": 1}
-    return FeaturesResult(provenance=origin(**said), rows=rows, least_cosine=0.99999)
+    provenance = origin(rate=5, count=8, repeats=1)
+    return FeaturesResult(provenance=provenance, rows=rows, least_cosine=0.99999)
 
 
 def costs(empty, **walls):
-    """Return what each way took, turn by turn."""
+    """Return a result with the step time of each variant in each round."""
     rows = [
-        Row(name=way, repeats=[Repeat(wall_seconds=s, cpu_seconds=2 * s) for s in walls[way]])
-        for way in WAYS
+        Row(name=name, repeats=[Repeat(wall_seconds=s, cpu_seconds=2 * s) for s in walls[name]])
+        for name in VARIANTS
     ]
     return OverheadResult(provenance=origin(), rows=tuple(rows), empty_step_seconds=empty)
 
@@ -188,10 +191,15 @@ PREDICTED = bench_predictions.PredictionsResult(
 
 
 def loader(strategy, predicted, **cpu):
-    """Return a loader of 200 frames a second."""
-    came = Repeat(wall_seconds=10.0, frames=2_000, decoded=5_200, **cpu)
-    about = {"kind": "web", "memory": "256MiB", "strategy": strategy, "predicted": predicted}
-    return bench_predictions.LoaderPrediction(**about, predicted_amplification=2.5, came=came)
+    """Return a loader of 200 frames per second."""
+    return bench_predictions.LoaderPrediction(
+        kind="web",
+        memory="256MiB",
+        strategy=strategy,
+        predicted=predicted,
+        predicted_amplification=2.5,
+        came=Repeat(wall_seconds=10.0, frames=2_000, decoded=5_200, **cpu),
+    )
 
 
 LOADERS = bench_predictions.LoadersResult(
@@ -204,9 +212,9 @@ LOADERS = bench_predictions.LoadersResult(
 
 
 def costing(rate):
-    """Return what one frame cost, at so many a second."""
+    """Return the added latency of one frame, at `rate` frames per second."""
     case = compare_ages("none", [[(10.0, 9.0)]], [[(12.5, 9.5)]], rate=rate, proved=30)
-    return OwnCost(provenance=origin(rate=rate), definition="What it is.", cases=(case,))
+    return OwnCost(provenance=origin(rate=rate), definition="The definition.", cases=(case,))
 
 
 AGES = Quantiles(count=99, p50=5.0, p95=7.0, worst=9.0)
@@ -223,7 +231,7 @@ RIVALS = Rivals(
         Recovery(way="headrace", first_picture_seconds=0.5, noticed_seconds=(1.5,)),
         Recovery(way="opencv_loop", failure="no module cv2"),
     ),
-    left_out={"another": "it is not there"},
+    left_out={"another": "it is not installed"},
 )
 RECOVERED = RIVALS.recovery[0].model_copy(
     update={"noticed_seconds": (1.5, None), "resumed_seconds": (0.1, 0.2), "again_seconds": (1, 2)}
@@ -245,10 +253,10 @@ LIVE = LiveResult(
 )
 
 
-def drawn(number, **verdict):
-    """Return a file of one verdict."""
-    found = Verdict(party=HEADRACE, way="jobs", **verdict)
-    return DrawRow(number=number, name="x", codec="h264", container="ts", verdicts=(found,))
+def drawn(number, **outcomes):
+    """Return a file with one verdict."""
+    verdicts = (Verdict(party=HEADRACE, way="jobs", **outcomes),)
+    return DrawRow(number=number, name="x", codec="h264", container="ts", verdicts=verdicts)
 
 
 DRAWN = [drawn(0, right=9), drawn(1, right=8, refused_with=1), drawn(2, wrong=2, right=3)]
@@ -256,10 +264,10 @@ DRAWN.append(DrawRow(number=3, name="y", codec="vp8", not_made="no encoder"))
 WIDE = tuple("a column that is rather wide" for _ in range(5))
 
 
-def step(name, outcome, **more):
-    """Return what became of a step of the check of a GPU."""
-    about = {"asks": "something", "command": (), "limit_seconds": 60.0, "outcome": outcome}
-    return StepRow(name=name, **about, **more)
+def step(name, outcome, **fields):
+    """Return the row of a step of the GPU check."""
+    fields |= {"asks": "something", "command": (), "limit_seconds": 60.0}
+    return StepRow(name=name, outcome=outcome, **fields)
 
 
 CHECKED = GpuCheckResult(
@@ -269,7 +277,7 @@ CHECKED = GpuCheckResult(
         step("machine", "passed", seconds=1.25, said="a machine"),
         step("wide", "passed", seconds=10.0, said="so it is " * 30, heads=WIDE, rows=(WIDE,)),
         step("bad", "failed", seconds=2.0, why="exit status 1", last_lines=("a", "x" * 500)),
-        step("there", "not run", why="no NVDEC here: the driver lacks it"),
+        step("nvdec", "not run", why="no NVDEC here: the driver lacks it"),
     ),
 )
 FEATURED = {"bare": 9.0, "bare_quarter": 3.0, "none": 10.0, "none_quarter": 4.0}
@@ -305,37 +313,37 @@ TABLES: Mapping[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_reads_as_its_page(name):
+def test_a_table_equals_its_page(name):
     assert TABLES[name]() + "\n" == (PAGES / f"{name}.md").read_text("utf-8")
 
 
-def test_the_summary_of_a_gpu_check_keeps_to_80_columns():
+def test_the_summary_of_a_gpu_check_fits_into_80_columns():
     assert max(map(len, gpu_check.render(CHECKED).splitlines())) <= 80
 
 
-def test_a_way_that_was_not_timed_is_named():
+def test_a_missing_variant_is_named():
     without = FRAMES.model_copy(update={"rows": FRAMES.rows[:2]})
-    with pytest.raises(ValueError, match="tells of headrace_1GiB on web, which was not timed"):
+    with pytest.raises(ValueError, match="needs headrace_1GiB on web, which was not timed"):
         headline(without, None, "")
 
 
-def test_the_slowest_set_that_was_not_filled_is_told_with_its_speed_on_a_disk():
+def test_the_slowest_set_without_a_full_lookahead_is_shown_with_spill():
     on_disk = Row(name="headrace, spill, first epoch", kind="10,000 files", repeats=(STORED,))
     last = headline(FRAMES, result(*SETS, on_disk, **SCALED), "").splitlines()[-1]
     assert last == (
-        "- 10,000 files within 1 GiB: 32 frames/s after 60 s, the look-ahead still being filled; "
+        "- 10,000 files within 1 GiB: 32 frames/s after 60 s, before the lookahead is full; "
         "with `spill`, 1,000 in the first epoch."
     )
 
 
-def test_memory_is_held_quarter_against_quarter_without_start_and_end():
-    found = memory(50, 100, 100, 110)
-    assert [found.quarter(n) / MIB for n in range(4)] == [50, 100, 100, 110]
-    assert found.growth == pytest.approx(0.1)
+def test_memory_is_compared_by_quarters_without_start_and_end():
+    run = memory(50, 100, 100, 110)
+    assert [run.quarter(n) / MIB for n in range(4)] == [50, 100, 100, 110]
+    assert run.growth == pytest.approx(0.1)
 
 
-def test_only_faults_are_kept_by_name_and_all_are_counted():
-    found = DrawsResult.of(origin(), 0, DRAWN)
-    assert [each.number for each in found.faults] == [2]
-    assert [each.what for each in found.codecs] == ["h264"]
-    assert (found.total.draws, found.not_made) == (3, 1)
+def test_all_draws_are_counted_and_the_rows_of_faults_kept():
+    draws_result = DrawsResult.of(origin(), 0, DRAWN)
+    assert [row.number for row in draws_result.faults] == [2]
+    assert [count.what for count in draws_result.codecs] == ["h264"]
+    assert (draws_result.total.draws, draws_result.not_made) == (3, 1)

@@ -1,9 +1,9 @@
-"""Fuzzing with Atheris, which follows the branches that an input takes in headrace.
+"""Coverage-guided fuzzing of headrace with Atheris.
 
 python -m fuzz --seconds 60 --corpus build/fuzz index nal
 
-Each target runs in a process of its own. Inputs that reached something new are kept in the corpus;
-one that fails is kept beside it, and ends the run with exit code 1.
+Each target runs in its own process. Inputs that reach new code are added to the corpus. A failing
+input is saved beside the corpus and ends the run with exit status 1.
 """
 
 import argparse
@@ -26,12 +26,12 @@ _LIMITS = ("-timeout=10", "-rss_limit_mb=3072", "-malloc_limit_mb=1024")
 
 
 def main() -> None:
-    """Fuzz targets one after the other, or one of them in this process."""
+    """Fuzz targets one after another, or a single target in this process."""
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
-    parser.add_argument("targets", nargs="*", help=f"of {', '.join(TARGETS)}; none: all of them")
-    parser.add_argument("--seconds", type=int, default=60, help="for each target")
-    parser.add_argument("--corpus", type=Path, default=Path("build/fuzz"))
-    parser.add_argument("--here", action="store_true", help="one target, in this process")
+    parser.add_argument("targets", nargs="*", help=f"names: {', '.join(TARGETS)}; default: all")
+    parser.add_argument("--seconds", type=int, default=60, help="seconds per target")
+    parser.add_argument("--corpus", type=Path, default=Path("build/fuzz"), help="folder of inputs")
+    parser.add_argument("--here", action="store_true", help="fuzz one target in this process")
     options = parser.parse_args()
     if options.here:
         [name] = options.targets

@@ -1,6 +1,6 @@
-"""Mutations: small changes of valid input, the same for the same random numbers.
+"""Mutations of valid inputs, determined by the random generator.
 
-JSON is changed as a value, line by line where there are lines; everything else as bytes.
+JSON and JSON lines are changed as values, everything else as bytes.
 """
 
 import json
@@ -14,28 +14,28 @@ _VALUES: tuple[Any, ...] = (
     *("{chunk_index:>9999999999}", "{episode_index.__class__}", [], {}, [[]], [0] * 300),
 )
 _DEPTH = 30_000
-"""Brackets of a text that is nested too deeply for a recursive parser."""
+"""Nested brackets, too many for a recursive parser."""
 
 
 def mutated(data: bytes, random: Random, head: int = 0) -> bytes:
-    """Return a changed copy of `data`, but for its first `head` bytes.
+    """Return a mutated copy of `data`; its first `head` bytes stay.
 
-    One change in four is of bytes, whatever it holds.
+    A quarter of the mutations change bytes, even of JSON.
     """
     if head:
         return data[:head] + mutated(data[head:], random)
     if random.randrange(4) and (lines := _as_json(data)):
         number = random.randrange(len(lines))
-        lines[number] = _changed_value(lines[number], random)
+        lines[number] = _mutated_value(lines[number], random)
         return b"\n".join(map(_as_bytes, lines))
-    changed = bytearray(data)
+    copy = bytearray(data)
     for _ in range(random.choice((1, 1, 1, 2, 4, 16))):
-        _change_bytes(changed, random)
-    return bytes(changed)
+        _mutate_bytes(copy, random)
+    return bytes(copy)
 
 
 def _as_json(data: bytes) -> list[Any]:
-    """Return the JSON of a text, or of each of its lines; empty: it is none."""
+    """Return the JSON value of a text, or of each line; empty: not JSON."""
     try:
         return [json.loads(data)]
     except (ValueError, RecursionError):
@@ -50,8 +50,8 @@ def _as_bytes(value: Any) -> bytes:
     return value if isinstance(value, bytes) else json.dumps(value).encode()
 
 
-def _changed_value(value: Any, random: Random) -> Any:
-    """Return JSON with one place of it changed; bytes where it is nested too deeply."""
+def _mutated_value(value: Any, random: Random) -> Any:
+    """Return a value with one change; sometimes bytes of too deeply nested JSON."""
     if random.randrange(200) == 0:
         return b"[" * _DEPTH + b"]" * _DEPTH
     parent, key = {"": value}, ""
@@ -66,7 +66,7 @@ def _changed_value(value: Any, random: Random) -> Any:
         parent[key] += random.choice((-1, 1, -1000, 1000, 10**9))
     elif action == 2 and isinstance(parent[key], str):
         text = bytearray(parent[key].encode(errors="replace"))
-        _change_bytes(text, random)
+        _mutate_bytes(text, random)
         parent[key] = text.decode(errors="replace")
     elif action == 3 and isinstance(parent[key], list):
         parent[key] = parent[key] * random.choice((2, 7))
@@ -75,7 +75,7 @@ def _changed_value(value: Any, random: Random) -> Any:
     return root[""]
 
 
-def _change_bytes(data: bytearray, random: Random) -> None:
+def _mutate_bytes(data: bytearray, random: Random) -> None:
     at, action = random.randrange(len(data) + 1), random.randrange(7)
     if action == 0:
         del data[at:]

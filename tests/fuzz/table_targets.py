@@ -1,4 +1,4 @@
-"""Fuzz targets: tables that users and other programs write."""
+"""Fuzz targets: tables from users and other programs."""
 
 import io
 import json
@@ -46,7 +46,7 @@ _SUFFIXES = (".csv", ".jsonl", ".parquet", ".json", ".txt")
 
 
 def _table_seeds() -> list[bytes]:
-    """Return the number of a suffix, and the content of a file."""
+    """Return the number of a suffix with the content of a file."""
     seeds = []
     for rows in (_ROWS, _OF_CLIPS):
         written = (_as_csv(rows), _as_lines(rows), _as_parquet(rows))
@@ -58,7 +58,7 @@ def _table_seeds() -> list[bytes]:
 
 
 def _run_table(data: bytes, folder: Path) -> None:
-    """Give a file to every reader of tables."""
+    """Read a file with every reader of tables."""
     path = folder / f"table{_SUFFIXES[(data or b'0')[0] % len(_SUFFIXES)]}"
     path.write_bytes(data[1:])
     for read in (Manifest.read, CameraTimes.read, MomentTable.read, CameraLayout.read, read_labels):
@@ -69,7 +69,7 @@ def _run_table(data: bytes, folder: Path) -> None:
 
 @cache
 def _lerobot_files(version: str) -> dict[str, bytes]:
-    """Return path → content of the tables of a dataset."""
+    """Return the tables of a dataset: path → content."""
     root = RECORDED / "lerobot"
     paths = sorted(path for path in root.rglob("*") if path.suffix in (".json", ".parquet"))
     files = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
@@ -99,7 +99,7 @@ def _lerobot_files(version: str) -> dict[str, bytes]:
 
 
 def _lerobot_seeds() -> list[bytes]:
-    """Return the number of a version and of a file, and its content."""
+    """Return the numbers of a version and of a file, with its content."""
     return [
         bytes([of, number]) + content
         for of, version in enumerate(("v3.0", "v2.1"))

@@ -1,7 +1,7 @@
-"""Target: a reader of files that nobody vouches for, as a function of bytes.
+"""Fuzz target: a reader of untrusted files, as a function of bytes.
 
-A target returns, or raises a `HeadraceError`; everything else is a bug, and so is a run that takes
-more memory or time than its bounds.
+A target returns or raises a `HeadraceError`. Any other exception is a bug, and so is a run that
+exceeds its bounds of memory or time.
 """
 
 from collections.abc import Callable
@@ -21,15 +21,15 @@ class Target:
     seeds: Callable[[], list[bytes]]
     """Valid inputs."""
     run: Callable[[bytes, Path], None]
-    """Reads an input, with a folder of its own that is kept between inputs."""
+    """Reads an input; the folder belongs to the target and is kept between inputs."""
     repaired: Callable[[bytes], bytes] = bytes
-    """Makes checksums right, so that a change is not found by them alone."""
+    """Corrects the checksums of an input, so that they do not reveal every change."""
     head: int = 0
-    """First bytes of an input, which say which of several files the rest of it is."""
+    """Number of first bytes of an input, which select the file that the rest belongs to."""
 
 
 def call(target: Target, data: bytes, folder: Path) -> None:
-    """Run a target on bytes; an error of headrace is an answer."""
+    """Run a target on bytes; a `HeadraceError` is a valid outcome."""
     with suppress(HeadraceError):
         target.run(data, folder)
 

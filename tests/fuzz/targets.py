@@ -1,4 +1,4 @@
-"""Fuzz targets: videos and pictures, and files that headrace itself writes."""
+"""Fuzz targets: videos, images, and files that headrace writes."""
 
 import hashlib
 import io
@@ -52,7 +52,7 @@ _MTIME_NS = 1_750_000_000_000_000_000
 
 
 def _members(entry: bytes) -> dict[str, bytes]:
-    """Return the files in an entry of indexes; of the header, its JSON."""
+    """Return the files in an index entry, and the header as JSON."""
     with zipfile.ZipFile(io.BytesIO(entry)) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}
     members["header.npy"] = bytes(np.load(io.BytesIO(members["header.npy"])))
@@ -60,13 +60,13 @@ def _members(entry: bytes) -> dict[str, bytes]:
 
 
 def _member_seeds(entry: bytes) -> list[bytes]:
-    """Return 0 and the entry, and the number and the content of each file in it."""
+    """Return the byte 0 with the entry, and the number of each file in it with its content."""
     members = enumerate(_members(entry).values(), 1)
     return [b"\0" + entry, *(bytes([number]) + content for number, content in members)]
 
 
 def _with_member(entry: bytes, data: bytes) -> bytes:
-    """Return an entry with one file as in `data`: see `_member_seeds`."""
+    """Return an entry with one file replaced by `data`; see `_member_seeds`."""
     members = _members(entry)
     number = (data or b"\0")[0] % (len(members) + 1)
     if number == 0:
@@ -84,7 +84,7 @@ def _with_member(entry: bytes, data: bytes) -> bytes:
 
 @cache
 def _index_entry() -> bytes:
-    """Return the entry of a video as `_video` writes it."""
+    """Return the index entry of the video of `_video`."""
     with tempfile.TemporaryDirectory() as name:
         store, source = IndexStore(Path(name)), _video(Path(name))
         store.load(source)
@@ -106,7 +106,7 @@ def _proxy_entry() -> bytes:
 
 
 def _use(index: StreamIndex) -> None:
-    """Take what a reader takes from an index, and decode its first and last frame."""
+    """Use an index like a reader, and decode its first and last frame."""
     for gop in range(min(index.num_gops, 100)):
         index.gop_range(gop)
         index.parameter_sets_before_packet(int(index.gop_packet[gop]))
@@ -144,7 +144,7 @@ def _run_proxy_list(data: bytes, folder: Path) -> None:
 
 
 def _nal_seeds() -> list[bytes]:
-    """Return for each codec: its number, bytes of a length, length of the extradata, both."""
+    """Return two seeds per codec: its number, length size, extradata length, extradata, packet."""
     units = [bytes([0x67, 66, 0, 30]) * 3, bytes([0x68, 0xCE, 1, 2]), bytes([0x65, 0x88, 0, 3, 9])]
     coded = b"".join(b"\0\0\1" + unit for unit in units)
     sized = b"".join(len(unit).to_bytes(4, "big") + unit for unit in units)
@@ -204,13 +204,13 @@ def _image_seeds() -> list[bytes]:
 
 
 def _with_png_checksums(data: bytes) -> bytes:
-    """Return a PNG with the checksums of its chunks."""
-    changed, at = bytearray(data), 8
+    """Return a PNG with correct checksums of its chunks."""
+    repaired, at = bytearray(data), 8
     while data.startswith(b"\x89PNG") and at + 12 <= len(data):
         stop = at + 8 + int.from_bytes(data[at : at + 4], "big")
-        changed[stop : stop + 4] = zlib.crc32(data[at + 4 : stop]).to_bytes(4, "big")
+        repaired[stop : stop + 4] = zlib.crc32(data[at + 4 : stop]).to_bytes(4, "big")
         at = stop + 4
-    return bytes(changed[: len(data)])
+    return bytes(repaired[: len(data)])
 
 
 def _run_image(data: bytes, folder: Path) -> None:
@@ -246,7 +246,7 @@ def _spill_files(folder: Path) -> list[Path]:
 
 
 def _spill_seeds() -> list[bytes]:
-    """Return the number of a file, and its content."""
+    """Return the number of each file with its content."""
     with tempfile.TemporaryDirectory() as name:
         _new_spill(Path(name) / "spill")
         files = _spill_files(Path(name) / "spill")
@@ -260,7 +260,7 @@ def _new_spill(folder: Path) -> None:
 
 
 def _with_guards(data: bytes) -> bytes:
-    """Return an index of a spill store with the checksums of its records."""
+    """Return an index of a spill store with correct checksums of its records."""
     if data[:1] != b"\1" or len(data) % 40 != 1:
         return data
     records = np.frombuffer(bytearray(data[1:]), spill_folder.RECORD)
@@ -289,7 +289,7 @@ def _result_seeds() -> list[bytes]:
 
 
 def _with_digest(data: bytes) -> bytes:
-    """Return a cached result with the checksum of its bytes."""
+    """Return a cached result with a correct checksum."""
     return data[:-16] + hashlib.blake2b(data[:-16], digest_size=16).digest()
 
 

@@ -1,6 +1,6 @@
-"""Changed files are read, or refused by an error of headrace, within bounds of memory and time.
+"""Mutated files are read or refused with a `HeadraceError`, within bounds of memory and time.
 
-The changes are the same in every run. `make fuzz` looks for others.
+The mutations are the same in every run. `make fuzz` tries others.
 """
 
 import resource
@@ -17,26 +17,26 @@ from fuzz.target import Target, call
 from fuzz.targets import TARGETS
 
 MEMORY_BYTES = 512 << 20
-"""Address space for an input, on top of what the process has."""
+"""Address space that an input may add to that of the process."""
 INPUT_SECONDS, SECONDS = 20, 120
-"""After which an input, and a target, count as hung."""
-CHANGED = {
+"""Max CPU seconds of an input, and max seconds of a target."""
+INPUTS = {
     **{"index": 200, "proxy_entry": 150, "proxy_list": 200, "nal": 2000, "boxes": 500},
     **{"video": 60, "image": 300, "journal": 150, "spill": 60, "session": 12, "lerobot": 80},
     **{"table": 300, "result": 500, "cache": 60},
 }
-"""Target → changed inputs."""
+"""Target → number of mutated inputs."""
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_a_changed_file_is_read_or_refused(name, tmp_path):
+def test_a_mutated_file_is_read_or_refused(name, tmp_path):
     target = TARGETS[name]
     seeds = target.seeds()
-    assert exit_code(forked(lambda: _run(target, seeds, CHANGED[name], tmp_path))) == 0
+    assert exit_code(forked(lambda: _run(target, seeds, INPUTS[name], tmp_path))) == 0
 
 
 def _run(target: Target, seeds: list[bytes], count: int, folder: Path) -> None:
-    """Run a target on its seeds, and on changes of them: in a process of its own."""
+    """Run a target on its seeds and on mutations of them, in this process."""
     warnings.simplefilter("ignore")
     signal.alarm(SECONDS)
     signal.signal(signal.SIGVTALRM, _hang)
@@ -48,14 +48,14 @@ def _run(target: Target, seeds: list[bytes], count: int, folder: Path) -> None:
     for number in range(count):
         signal.setitimer(signal.ITIMER_VIRTUAL, INPUT_SECONDS)
         try:
-            call(target, changed(target, seeds, number), folder)
+            call(target, input_of(target, seeds, number), folder)
         except BaseException:
             print(f"input {number}", flush=True)
             raise
 
 
-def changed(target: Target, seeds: list[bytes], number: int) -> bytes:
-    """Return a changed seed, the same for the same number; of four, one has wrong checksums."""
+def input_of(target: Target, seeds: list[bytes], number: int) -> bytes:
+    """Return the mutated seed of a number; one in four keeps its wrong checksums."""
     random = Random(number)
     data = random.choice(seeds)
     for _ in range(random.choice((1, 1, 2, 3))):

@@ -1,4 +1,4 @@
-"""Types and values as text that is the same with every Python: names without their modules."""
+"""Types and values as text that does not depend on the Python version: names without modules."""
 
 import enum
 import types
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 
 def type_text(kind: Any) -> str:
-    """Return `tuple[Source, ...] | None` for the type of that name, wherever its parts live."""
+    """Return a type as text without modules, like `tuple[Source, ...] | None`."""
     if isinstance(kind, str):
         return kind
     if isinstance(kind, ForwardRef):
@@ -41,7 +41,7 @@ def type_text(kind: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Return a default as text; of an object without a text of its own, its type."""
+    """Return a default as text; an object without its own repr is shown as its type."""
     if isinstance(value, enum.Enum):
         return str(value)
     if isclass(value) or isroutine(value):

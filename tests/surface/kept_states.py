@@ -1,4 +1,4 @@
-"""Loaders on the recorded videos, one of each kind that has a state, and how far each is taken."""
+"""Loaders of the recorded videos, one of each kind with a state."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import headrace
 RECORDED = Path(__file__).parent / "recorded"
 VIDEOS = sorted((RECORDED / "videos").glob("*.mp4"))
 BATCHES = 3
-"""That are taken before the state is."""
+"""Number of batches before the state is saved."""
 _SMALL = {"size": (32, 48), "memory_budget": "64MiB", "num_threads": 1}
 _CLIPS = headrace.RandomClips(num_frames=4, fps=10)
 _CAMERAS = RECORDED / "index_frame.json"
@@ -39,11 +39,11 @@ LOADERS = {
         **_SMALL,
     ),
 }
-"""Kind → makes it."""
+"""Kind → function that opens the loader."""
 
 
 def taken(loader) -> dict:
-    """Return the state of a loader after some batches, and what the next one holds."""
+    """Return the state of a loader after some batches, and the samples of the next batch."""
     batches = iter(loader)
     for _ in range(BATCHES):
         next(batches)
@@ -51,7 +51,7 @@ def taken(loader) -> dict:
 
 
 def held(batch) -> dict[str, list]:
-    """Return which samples a batch holds: its entries of whole numbers, by name."""
+    """Return the samples of a batch: its entries of dtype int64, by name."""
     return {
         name: values.tolist()
         for name, values in sorted(batch.items())
@@ -65,7 +65,7 @@ def epoch_sampler() -> headrace.EpochSampler:
 
 
 def slot_memory() -> headrace.SlotMemory:
-    """Return a memory of two numbers for each slot."""
+    """Return a memory of two values per slot."""
     return headrace.SlotMemory(torch.zeros(2))
 
 

@@ -1,4 +1,4 @@
-"""Public things as Markdown: the docstring and the signature of each, for docs/reference."""
+"""Docstrings and signatures of public names as Markdown, for docs/reference."""
 
 import ast
 import inspect
@@ -19,50 +19,49 @@ def reference(name: str, thing: Any) -> Iterator[str]:
     yield from (f"## {name}", "")
     if inspect.isclass(thing) or inspect.isroutine(thing):
         yield from _prose(thing.__doc__ or "")
-        made = vars(thing).get("__init__") if inspect.isclass(thing) else None
-        # Of a dataclass it has no docstring, or one that is its signature.
-        if made is not None and "\n" in (made.__doc__ or ""):
-            yield from _prose(made.__doc__)
+        init = vars(thing).get("__init__") if inspect.isclass(thing) else None
+        # A dataclass has no docstring of __init__, or its signature.
+        if init is not None and "\n" in (init.__doc__ or ""):
+            yield from _prose(init.__doc__)
     yield from ("```text", *described(name, thing), "```", "")
     if inspect.isclass(thing):
         yield from _members(thing)
 
 
 def _members(cls: type) -> Iterator[str]:
-    """Yield what each member says of itself: fields in the order they are given, then the rest."""
-    of_fields = _of_fields(cls)
-    of_others = {
+    """Yield the docstring of each member: fields in their order, then the rest."""
+    others = {
         name: inspect.cleandoc(getattr(member, "__doc__", None) or "")
         for name, member in members_of(cls)
         if _is_described(member)
     }
-    said = {name: text for name, text in {**of_fields, **of_others}.items() if text}
-    for name, text in said.items():
+    docstrings = {n: text for n, text in {**_field_docstrings(cls), **others}.items() if text}
+    for name, text in docstrings.items():
         first, *rest = text.partition("\n\n")[0].splitlines()
         yield from (f"- `{name}`: {first}", *(f"  {line}" for line in rest))
-    if said:
+    if docstrings:
         yield ""
 
 
 def _is_described(member: Any) -> bool:
-    """Whether a docstring is the member's own, and not that of the type of its value."""
+    """Return whether the docstring belongs to the member, and not to the type of its value."""
     return callable(member) or hasattr(type(member), "__get__")
 
 
-def _of_fields(cls: type) -> dict[str, str]:
-    """Return the docstring under each field, those of the bases first."""
-    found = dict[str, str]()
+def _field_docstrings(cls: type) -> dict[str, str]:
+    """Return the docstring below each field; fields of the bases come first."""
+    docstrings = dict[str, str]()
     for base in reversed(cls.__mro__):
         if base.__module__.partition(".")[0] == "headrace":
-            (made,) = ast.parse(dedent(inspect.getsource(base))).body
-            for field, below in pairwise(made.body):  # type: ignore[attr-defined]
+            (node,) = ast.parse(dedent(inspect.getsource(base))).body
+            for field, below in pairwise(node.body):  # type: ignore[attr-defined]
                 match field, below:
                     case (
                         ast.AnnAssign(target=ast.Name(id=name)),
                         ast.Expr(value=ast.Constant(value=str(text))),
                     ) if not name.startswith("_"):
-                        found[name] = inspect.cleandoc(text)
-    return found
+                        docstrings[name] = inspect.cleandoc(text)
+    return docstrings
 
 
 def _prose(docstring: str) -> Iterator[str]:

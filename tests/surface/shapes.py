@@ -1,6 +1,6 @@
-"""The layout of what is written, as lines `path: type`: as declared, and as found in JSON.
+"""Layouts of records and of JSON, as lines `path: type`.
 
-A list is `[]`, a mapping with keys of its own `{}`; what may be None or left out has a `?`.
+`[]` is a list, `{}` a mapping with arbitrary keys, and `?` a value that may be None or missing.
 """
 
 import dataclasses
@@ -18,17 +18,17 @@ _LISTS = (list, tuple, set, frozenset)
 
 
 def declared(kind: Any, path: str = "") -> Iterator[str]:
-    """Yield a line for each value that a record of this type holds; a default stands behind it."""
+    """Yield a line for each value of a record type, with its default."""
     for name, inner, default in _fields(kind):
         yield from _declared(inner, f"{path}.{name}" if path else name, default)
 
 
 def found(value: Any, keyed: AbstractSet[str] = frozenset()) -> list[str]:
-    """Return a line for each place in `value`, plain JSON, with all the types it has there.
+    """Return a line for each path in a JSON value, with all types of its values.
 
     Args:
-        value: What was read.
-        keyed: Paths of mappings whose keys are no part of the layout, such as names of files.
+        value: JSON value.
+        keyed: Paths of mappings with arbitrary keys, such as file names.
     """
     types_at = dict[str, set[str]]()
     for path, kind in _found(value, "", keyed):
@@ -60,7 +60,7 @@ def _declared(kind: Any, path: str, default: str) -> Iterator[str]:
 
 
 def _is_compound(kind: Any) -> bool:
-    """Whether there is a record somewhere in a type."""
+    """Return whether a type contains a record type."""
     return bool(_fields(kind)) or any(map(_is_compound, get_args(kind)))
 
 
@@ -73,7 +73,7 @@ def _is_annotated(kind: Any) -> bool:
 
 
 def _fields(kind: Any) -> list[tuple[str, Any, str]]:
-    """Name, type and default of each field of a record; nothing where it is none."""
+    """Return the name, type and default of each field of a record type; empty for other types."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return [
             (name, field.annotation, _default(field.default, PydanticUndefined))

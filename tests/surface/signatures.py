@@ -1,4 +1,4 @@
-"""Public things as text: how each is called, and what it offers."""
+"""Signatures and members of public names as text."""
 
 import dataclasses
 import inspect
@@ -9,9 +9,9 @@ from surface.annotations import type_text, value_text
 
 _MISSING = (inspect.Parameter.empty, dataclasses.MISSING)
 _CALLED = ("__call__", "__enter__", "__getitem__", "__iter__", "__len__", "__next__")
-"""Methods that Python calls, and users lean on."""
+"""Special methods that are part of the public interface."""
 _LONGEST = 80
-"""Characters of parameters that stand on one line."""
+"""Max characters of parameters on one line."""
 
 
 def described(name: str, thing: Any) -> Iterator[str]:
@@ -30,8 +30,8 @@ def _class_lines(name: str, cls: type) -> Iterator[str]:
     if dataclasses.is_dataclass(cls):
         params = cls.__dataclass_params__  # type: ignore[attr-defined]
         yield f"    dataclass: frozen={params.frozen} eq={params.eq} order={params.order}"
-    made_by = next(base for base in cls.__mro__ if "__init__" in vars(base))
-    if _is_ours(made_by) and not getattr(made_by, "_is_protocol", False):
+    owner = next(base for base in cls.__mro__ if "__init__" in vars(base))
+    if _is_ours(owner) and not getattr(owner, "_is_protocol", False):
         yield f"    def __init__{_signature(cls)}"
     yield from (f"    {line}" for member in sorted(_members(cls)) for line in member.splitlines())
 
@@ -47,7 +47,7 @@ def _members(cls: type) -> Iterator[str]:
 
 
 def members_of(cls: type) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each public member that no field is, of our own classes."""
+    """Yield the name and value of each public member that is not a field, of headrace's classes."""
     known = {*(each.name for each in _fields(cls)), *getattr(cls, "model_fields", {})}
     for name in dir(cls):
         is_public = not name.startswith("_") or name in _CALLED
@@ -124,7 +124,7 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 
 def _is_inner(cls: type) -> bool:
-    """Whether a base says nothing to users: one of ours that is no error, or one of typing's."""
+    """Return whether a base is internal: of headrace but not an error, or of typing."""
     is_plumbing = cls.__module__ in ("abc", "builtins", "typing") and not issubclass(
         cls, BaseException | dict
     )

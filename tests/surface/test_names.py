@@ -1,4 +1,4 @@
-"""Public names, help pages and keys: how things are called, and what is kept under which name."""
+"""Snapshots of public names, help pages and keys."""
 
 import re
 from importlib import import_module
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/**/*.md", "deploy/**/*.md", "examples/**/*.py", "examples/**/*.ipynb")
 _IMPORTED = re.compile(r"from (headrace\.[\w.]+) import (\([^)]*\)|[^\n\"\\]*)")
 REFERENCE = "../../../docs/reference"
-"""From the folder of snapshots: these two are pages for users, too."""
+"""Path from the folder of snapshots to the two pages that are also documentation."""
 API = (
     "# Python names",
     "",
@@ -38,39 +38,39 @@ CLI = (
     "",
 )
 TESTING = ("fake_clock", "synth", "damage", "nuscenes", "rtsp")
-"""Modules of `headrace.testing`, whose public names are for the tests of users."""
+"""Modules of `headrace.testing` whose public names are for users' tests."""
 
 
-def test_the_names_of_the_root_are_called_like_this(holds):
+def test_names_of_the_root(holds):
     names = sorted({*headrace.__all__, "open"})
     lines = [line for name in names for line in reference(name, _of("headrace", name))]
     holds(f"{REFERENCE}/api.md", "\n".join([*API, *lines]))
 
 
-def test_the_names_that_pages_and_examples_import_are_called_like_this(holds):
+def test_names_that_pages_and_examples_import(holds):
     lines = list[str]()
     for module, name in sorted(set(_imported_by_pages())):
         lines += [f"# {module}", *described(name, _of(module, name))]
     holds("names_of_pages.txt", "\n".join(lines) + "\n")
 
 
-def test_the_fakes_for_tests_of_users_are_called_like_this(holds):
+def test_names_of_the_fakes_for_users_tests(holds):
     lines = list[str]()
     for module in TESTING:
-        found = import_module(f"headrace.testing.{module}")
-        own = [
+        imported = import_module(f"headrace.testing.{module}")
+        defined = [
             name
-            for name, thing in vars(found).items()
-            if not name.startswith("_") and getattr(thing, "__module__", "") == found.__name__
+            for name, thing in vars(imported).items()
+            if not name.startswith("_") and getattr(thing, "__module__", "") == imported.__name__
         ]
         lines.append(f"# headrace.testing.{module}")
-        for name in sorted({*getattr(found, "__all__", ()), *own}):
-            lines += described(name, getattr(found, name))
+        for name in sorted({*getattr(imported, "__all__", ()), *defined}):
+            lines += described(name, getattr(imported, name))
     holds("names_of_testing.txt", "\n".join(lines) + "\n")
 
 
 @pytest.mark.parametrize("module", ["headrace.sampling.selection", "headrace.errors"])
-def test_what_pages_import_is_found(module):
+def test_imports_of_pages_are_found(module):
     assert module in {home for home, _ in _imported_by_pages()}
 
 
@@ -87,7 +87,7 @@ def _of(module, name):
 
 @pytest.fixture
 def plain(monkeypatch):
-    """The environment of a console that is none: 80 columns, nothing set by the user."""
+    """Set the environment of a plain console of 80 columns, without settings of the user."""
     for name in ("FORCE_COLOR", "HEADRACE_CACHE", "HEADRACE_WEB_TOKEN", "PY_COLORS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "80")
@@ -95,7 +95,7 @@ def plain(monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
 
 
-def test_every_command_says_this_of_itself(holds, plain, capsys):
+def test_help_of_every_command(holds, plain, capsys):
     pages = []
     for command in _commands(typer.main.get_command(app), ()):
         with pytest.raises(SystemExit) as end:
@@ -117,7 +117,7 @@ def _commands(command, path):
 RECORDED = Path(__file__).parent / "recorded"
 
 
-def test_a_known_input_gives_a_known_key(holds, tmp_path):
+def test_keys_of_known_inputs(holds, tmp_path):
     request = OutputSpec(
         kind="frames",
         asked={"frames": "every 8", "size": None},

@@ -1,4 +1,4 @@
-"""What was recorded by an earlier headrace still opens, or is refused with both versions."""
+"""Recordings of earlier versions of headrace open, or are refused with both versions."""
 
 import json
 import os
@@ -38,7 +38,7 @@ KINDS = {
 
 @pytest.fixture
 def recorded(tmp_path, monkeypatch):
-    """A copy of what was recorded that may be written; its files know the place of their videos."""
+    """Return a writable copy of the recordings, with the paths of its videos."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = tmp_path / "recorded"
     shutil.copytree(RECORDED, folder, ignore=shutil.ignore_patterns("bench", "sessions"))
@@ -57,7 +57,7 @@ def test_a_session_opens(name):
     assert Session.load(RECORDED / "sessions" / name / "session.json").kind == KINDS[name]
 
 
-def test_a_session_of_another_version_is_refused_with_both(tmp_path):
+def test_a_session_of_another_version_is_refused_with_both_versions(tmp_path):
     text = (RECORDED / "sessions" / "run" / "session.json").read_text("utf-8")
     assert '"version":2' in text
     (tmp_path / "session.json").write_text(text.replace('"version":2', '"version":1'), "utf-8")
@@ -66,7 +66,7 @@ def test_a_session_of_another_version_is_refused_with_both(tmp_path):
 
 
 @pytest.mark.parametrize(("old", "new"), [("every-frame", "keep-all"), ("freshest", "keep-last")])
-def test_an_older_session_opens_with_the_words_of_overload_as_they_are_now(tmp_path, old, new):
+def test_an_older_session_opens_with_the_current_names_of_overload(tmp_path, old, new):
     text = (RECORDED / "sessions" / "live" / "session.json").read_text("utf-8")
     assert '"overload":"auto"' in text
     path = tmp_path / "session.json"
@@ -75,25 +75,25 @@ def test_an_older_session_opens_with_the_words_of_overload_as_they_are_now(tmp_p
 
 
 @pytest.mark.parametrize("kind", LOADERS)
-def test_a_loader_goes_on_from_its_state(kind, own_indexes):
+def test_a_loader_resumes_from_its_state(kind, own_indexes):
     with LOADERS[kind]() as loader:
         now = json.loads(json.dumps(taken(loader)))
-    assert now["state"].pop("version") == 1  # what was recorded has none yet
+    assert now["state"].pop("version") == 1  # recorded states have no version
     assert now == STATES[kind]
     with LOADERS[kind]() as loader:
         loader.load_state_dict(STATES[kind]["state"])
         assert json.loads(json.dumps(held(next(iter(loader))))) == STATES[kind]["next"]
 
 
-def test_a_sampler_goes_on_from_its_state(own_indexes):
-    sampler, kept = epoch_sampler(), STATES["epoch sampler"]
-    sampler.load_state_dict(kept["state"])
+def test_a_sampler_resumes_from_its_state(own_indexes):
+    sampler, recording = epoch_sampler(), STATES["epoch sampler"]
+    sampler.load_state_dict(recording["state"])
     frames = iter(sampler)
-    assert [next(frames) for _ in kept["next"]] == kept["next"]
+    assert [next(frames) for _ in recording["next"]] == recording["next"]
 
 
 @pytest.mark.parametrize("kind", LOADERS)
-def test_a_state_of_another_version_is_refused_with_both(kind, own_indexes):
+def test_a_state_of_another_version_is_refused_with_both_versions(kind, own_indexes):
     state = {**STATES[kind]["state"], "version": 2}
     with (
         LOADERS[kind]() as loader,
@@ -109,32 +109,32 @@ def test_a_sampler_and_a_memory_refuse_another_version():
 
 
 def test_a_memory_of_slots_opens():
-    kept = torch.load(RECORDED / "slot_memory.pt", weights_only=True)
+    recorded_state = torch.load(RECORDED / "slot_memory.pt", weights_only=True)
     memory = slot_memory()
-    memory.load_state_dict(kept)
-    again = memory.state_dict()
-    assert again["slots"] == kept["slots"] == [0, 2]
-    assert torch.equal(again["memory"][""], kept["memory"][""])
+    memory.load_state_dict(recorded_state)
+    state = memory.state_dict()
+    assert state["slots"] == recorded_state["slots"] == [0, 2]
+    assert torch.equal(state["memory"][""], recorded_state["memory"][""])
 
 
 @pytest.mark.parametrize(("version", "hits"), [(3, 0), (4, 1)])
-def test_an_index_is_taken_from_the_store_or_made_anew(recorded, version, hits):
+def test_an_index_is_read_from_the_store_or_scanned_again(recorded, version, hits):
     store = IndexStore(recorded / "store")
     source = Source(str(recorded / "videos" / "a.mp4"))
     store.entry(source).parent.mkdir()
     shutil.copy(recorded / "index" / f"a-{version}.npz", store.entry(source))
-    found = store.load(source)
+    index = store.load(source)
     assert (store.counters.hits, store.counters.misses) == (hits, 1 - hits)
-    assert np.array_equal(found.pts, store.scan(source).pts)
+    assert np.array_equal(index.pts, store.scan(source).pts)
 
 
 def test_a_cache_opens_with_all_its_results(recorded):
     with closing(open_store(str(recorded / "results.sqlite"), must_exist=True)) as store:
-        checked = verify(store)
-    assert (checked.entries, checked.damaged) == (1, ())
+        report = verify(store)
+    assert (report.entries, report.damaged) == (1, ())
 
 
-def test_a_cache_of_another_version_is_refused_with_both(recorded):
+def test_a_cache_of_another_version_is_refused_with_both_versions(recorded):
     path = recorded / "results.sqlite"
     with closing(sqlite3.connect(path)) as sqlite:
         sqlite.execute("PRAGMA user_version = 9")
@@ -160,7 +160,7 @@ EXTRACTIONS = {
 }
 
 
-def test_an_extraction_that_is_done_is_not_done_again(recorded, capsys):
+def test_a_finished_extraction_is_not_repeated(recorded, capsys):
     before = {path: path.read_bytes() for path in (recorded / "frames").glob("*.jpg")}
     code = _extract(recorded, "frames")
     assert (code, "27 in" in capsys.readouterr().out) == (0, True)
@@ -169,7 +169,7 @@ def test_an_extraction_that_is_done_is_not_done_again(recorded, capsys):
 
 
 @pytest.mark.parametrize("what", EXTRACTIONS)
-def test_an_extraction_of_another_version_is_refused_with_both(recorded, what, capsys):
+def test_an_extraction_of_another_version_is_refused_with_both_versions(recorded, what, capsys):
     request = recorded / what / ".extraction" / "request.json"
     request.write_text(request.read_text("utf-8").replace('"version": 1', '"version": 9'), "utf-8")
     assert _extract(recorded, what) == 2
@@ -177,7 +177,7 @@ def test_an_extraction_of_another_version_is_refused_with_both(recorded, what, c
 
 
 @pytest.mark.parametrize("facts", [{}, [], {"frames": [[0]], "lost": []}, {"frames": 3}])
-def test_an_extraction_with_an_entry_of_another_kind_is_refused(recorded, facts, capsys):
+def test_an_extraction_with_an_invalid_entry_is_refused(recorded, facts, capsys):
     chunks = recorded / "frames" / ".extraction" / "chunks"
     entry = chunks / "00000-00000000-00000025.json"
     entry.write_text(json.dumps({**json.loads(entry.read_text("utf-8")), "facts": facts}), "utf-8")
@@ -185,7 +185,7 @@ def test_an_extraction_with_an_entry_of_another_kind_is_refused(recorded, facts,
     assert "has an entry that its extraction did not write" in capsys.readouterr().err
 
 
-def test_features_are_read(recorded):
+def test_features_open(recorded):
     features = headrace.read_features(recorded / "features")
     assert len(features) == len(VIDEOS)
 

@@ -1,4 +1,4 @@
-"""The page of each kind of record, as text and as HTML, from records of real runs."""
+"""Snapshots of the page of each kind of record, as text and as HTML, from real runs."""
 
 import json
 import re
@@ -31,26 +31,27 @@ _SAME_ON_ALL_PAGES = (
 
 
 @pytest.mark.parametrize("name", SESSIONS)
-def test_a_session_shows_this(holds, name):
+def test_page_of_a_session(holds, name):
     session = Session.load(RECORDED / "sessions" / name / "session.json")
     holds(f"pages/{name}.txt", render_text(session))
     holds(f"pages/{name}.html", _plain(render_html(session)))
 
 
 @pytest.mark.parametrize("name", SESSIONS)
-def test_the_table_of_a_session_is_this(holds, name):
+def test_table_of_a_session(holds, name):
     session = Session.load(RECORDED / "sessions" / name / "session.json")
     holds(f"pages/{name}.metrics.csv", "".join(metrics_csv(session).splitlines(True)[:3]))
 
 
-def test_a_comparison_shows_this(holds):
+def test_page_of_a_comparison(holds):
     paths = {name: RECORDED / "sessions" / name / "session.json" for name in ("run", "other")}
-    found = compare({name: Session.load(path) for name, path in paths.items()}, any_input=False)
-    holds("pages/comparison.txt", render_comparison_text(found))
-    holds("pages/comparison.html", _plain(render_comparison(found)))
+    sessions = {name: Session.load(path) for name, path in paths.items()}
+    comparison = compare(sessions, any_input=False)
+    holds("pages/comparison.txt", render_comparison_text(comparison))
+    holds("pages/comparison.html", _plain(render_comparison(comparison)))
 
 
-def test_a_launch_shows_this(holds):
+def test_page_of_a_launch(holds):
     text = (RECORDED / "launch" / "launch.json").read_text("utf-8")
     record = LaunchRecord.model_validate_json(text)
     holds("pages/launch.txt", render_launch_text(record))
@@ -58,8 +59,8 @@ def test_a_launch_shows_this(holds):
     holds("pages/launch.workers.csv", workers_csv(record))
 
 
-@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda each: each.name)
-def test_a_benchmark_shows_this(holds, benchmark):
+@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda benchmark: benchmark.name)
+def test_page_of_a_benchmark(holds, benchmark):
     record = read_record(benchmark, RECORDED / "bench")
     page = benchmark.page(record)
     holds(f"pages/bench_{benchmark.name}.csv", "".join(benchmark.csv(record).splitlines(True)[:3]))
@@ -67,15 +68,15 @@ def test_a_benchmark_shows_this(holds, benchmark):
     holds(f"pages/bench_{benchmark.name}.html", _plain(render_benchmark(page)))
 
 
-def test_all_benchmarks_together_show_this(holds):
+def test_page_of_all_benchmarks(holds):
     record = read_suite(RECORDED / "bench")
     ranking = rank(BENCHMARKS, record, RECORDED / "bench")
     holds("pages/bench_all.txt", render_suite_text(ranking))
-    # Its charts are those of the benchmarks, which have pages of their own.
+    # Its charts are the same as on the pages of the benchmarks.
     holds("pages/bench_all.html", _plain(render_suite(ranking)).partition("# chart")[0])
 
 
-def test_all_benchmarks_together_print_this_as_json(holds):
+def test_json_of_all_benchmarks(holds):
     record = read_suite(RECORDED / "bench")
     ranking = rank(BENCHMARKS, record, RECORDED / "bench")
     printed = json.loads(suite_json(ranking, Path("bench"), {"page": Path("bench/all.html")}))
@@ -83,15 +84,15 @@ def test_all_benchmarks_together_print_this_as_json(holds):
 
 
 def _plain(page: str) -> str:
-    """A page without what is the same on all of them; its charts as JSON that can be read."""
+    """Return a page without the parts that all pages share, and its charts as readable JSON."""
     charts, page = _FIGURES.search(page), _FIGURES.sub(r"\1…\3", page)
-    for pattern, left in _SAME_ON_ALL_PAGES:
-        page = pattern.sub(left, page)
+    for pattern, placeholder in _SAME_ON_ALL_PAGES:
+        page = pattern.sub(placeholder, page)
     return page + "\n".join(_charts(json.loads(charts[2]))) + "\n"
 
 
 def _charts(figures: dict) -> list[str]:
-    """A line for each trace and layout of each chart, without the theme that all of them have."""
+    """Return a line for each trace and layout of each chart, without the common theme."""
     lines = list[str]()
     for name, figure in figures.items():
         figure["layout"].pop("template", None)

@@ -1,4 +1,4 @@
-"""The layout of records: sessions, experiments, launches, comparisons, live pages, benchmarks."""
+"""Snapshots of the layouts of records and results."""
 
 import json
 import re
@@ -30,39 +30,39 @@ RECORDS = {
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_a_record_is_laid_out_like_this(holds, name):
+def test_layout_of_a_record(holds, name):
     holds(f"records/{name}.txt", _page(RECORDS[name]))
 
 
-@pytest.mark.parametrize("experiment", BENCHMARKS, ids=lambda each: each.name)
-def test_the_record_of_a_benchmark_is_laid_out_like_this(holds, experiment):
-    holds(f"records/bench_{experiment.name}.txt", _page(experiment.record))
+@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda benchmark: benchmark.name)
+def test_layout_of_the_record_of_a_benchmark(holds, benchmark):
+    holds(f"records/bench_{benchmark.name}.txt", _page(benchmark.record))
 
 
-def test_the_experiments_and_their_options_are_these(holds):
+def test_options_of_the_benchmarks(holds):
     lines = list[str]()
-    for experiment in BENCHMARKS:
-        lines += [f"# {experiment.name}", *declared(experiment.config)]
+    for benchmark in BENCHMARKS:
+        lines += [f"# {benchmark.name}", *declared(benchmark.config)]
     holds("records/options_of_experiments.txt", "\n".join(lines) + "\n")
 
 
-def test_the_metrics_of_a_live_page_are_these(holds):
+def test_metrics_of_a_live_page(holds):
     text = metrics_text(status()).decode()
     families = [line for line in text.splitlines() if line.startswith("#")]
     samples = {re.sub(r'"[^"]*"', '"…"', line).rpartition(" ")[0] for line in text.splitlines()}
-    lines = [*families, *sorted(each for each in samples if not each.startswith("#"))]
+    lines = [*families, *sorted(line for line in samples if not line.startswith("#"))]
     holds("records/metrics.txt", "\n".join(lines) + "\n")
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in RESULTS.glob("*.json")))
-def test_the_result_of_a_benchmark_is_laid_out_like_this(holds, name):
-    """Pages and charts are drawn again from it."""
+def test_layout_of_the_result_of_a_benchmark(holds, name):
+    """Pages and charts are generated from it."""
     result = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
     holds(f"results/{name}.txt", "\n".join(sorted(found(result))) + "\n")
 
 
-def test_types_read_the_same_however_they_are_written():
-    """Optional, nested and keyed parts have their marks, and a found layout merges its items."""
+def test_marks_of_optional_nested_and_keyed_values():
+    """The items of a list share a line."""
     assert "provenance.machine.gpus[].name: str" in list(declared(Session))
     assert "usage?.cpu_seconds: float" in list(declared(Session))
     value = {"a": [{"b": 1}, {"b": None}], "files": {"x.mp4": 0.5, "y.mp4": 1}, "none": []}

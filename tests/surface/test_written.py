@@ -1,4 +1,4 @@
-"""The layout of the files that commands write, and of what they print as JSON."""
+"""Snapshots of the layouts of files that commands write, and of their JSON output."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ BOXES = "--model-name ssdlite320_mobilenet_v3_large --weights none --threshold 0
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with two videos and two clips of two cameras, and a cache folder of its own."""
+    """Return a folder with two videos, a clip of two cameras, and its own cache folder."""
     folder = tmp_path_factory.mktemp("written")
     for name in ("a", "b"):
         write_clip(_made(folder / "videos") / name, SynthClip(size=(64, 96), num_frames=24))
@@ -39,7 +39,7 @@ def place(tmp_path_factory):
 
 
 @pytest.mark.usefixtures("brief_rehearsals")
-def test_what_commands_print_as_json(holds, place):
+def test_json_output_of_commands(holds, place):
     pages = [
         _printed("index videos"),
         _printed("clip videos/a.mp4 --num-frames 4"),
@@ -55,7 +55,7 @@ def test_what_commands_print_as_json(holds, place):
     holds("written/printed.txt", "\n\n".join(pages) + "\n")
 
 
-def test_what_a_run_writes(holds, place):
+def test_files_of_a_run(holds, place):
     _call(f"run videos/a.mp4 {MODEL} --max-steps 3 --trace --out run")
     pages = [
         _listing(place / "run"),
@@ -65,13 +65,13 @@ def test_what_a_run_writes(holds, place):
     holds("written/run.txt", "\n\n".join(pages) + "\n")
 
 
-def test_what_a_run_writes_as_parquet(holds, place):
+def test_predictions_of_a_run_as_parquet(holds, place):
     options = "--max-steps 3 --predictions parquet --no-video --out table"
     _call(f"run videos/a.mp4 {MODEL} {options}")
     holds("written/predictions.parquet.txt", _columns(place / "table" / "predictions.parquet"))
 
 
-def test_what_a_live_run_writes(holds, place):
+def test_files_of_a_live_run(holds, place):
     _call(f"run videos/a.mp4 {MODEL} --pace realtime --max-steps 3 --out live")
     pages = [
         _listing(place / "live"),
@@ -80,7 +80,7 @@ def test_what_a_live_run_writes(holds, place):
     holds("written/live.txt", "\n\n".join(pages) + "\n")
 
 
-def test_what_annotate_writes(holds, place):
+def test_files_of_annotate(holds, place):
     options = "--max-boxes 2 --batch-size 1 --max-steps 1 --out boxes"
     _call(f"annotate videos/a.mp4 {BOXES} {options}")
     coco = json.loads((place / "boxes" / "coco.json").read_text("utf-8"))
@@ -92,7 +92,7 @@ def test_what_annotate_writes(holds, place):
     holds("written/annotate.txt", "\n\n".join(pages) + "\n")
 
 
-def test_what_extracting_frames_writes(holds, place):
+def test_files_of_extract_frames(holds, place):
     _call("extract frames videos -o frames --every 8 --workers 1")
     pages = [
         _listing(place / "frames"),
@@ -102,7 +102,7 @@ def test_what_extracting_frames_writes(holds, place):
     holds("written/frames.txt", "\n\n".join(pages) + "\n")
 
 
-def test_what_extracting_features_writes(holds, place):
+def test_files_of_extract_features(holds, place):
     options = "--every 8 --cache features.sqlite --workers 1"
     _call(f"extract features videos -o features {MODEL} {options}")
     pages = [
@@ -123,7 +123,7 @@ def test_what_extracting_features_writes(holds, place):
     holds("written/features.txt", "\n\n".join(pages) + "\n")
 
 
-def test_what_proxies_are(holds, place):
+def test_files_of_proxy(holds, place):
     _call("proxy videos -o proxies --size 48 --no-gain")
     pages = [
         _listing(place / "proxies"),
@@ -136,28 +136,28 @@ def test_what_proxies_are(holds, place):
 
 
 @pytest.mark.filterwarnings("ignore::headrace.SkippedVideosWarning")
-def test_what_lists_of_bad_files_hold(holds, place):
-    left_out = DeadLetters(place / "quarantine.json", "a decoder")
-    left_out.add("00000-00000000-00000017", "its worker died")
+def test_lists_of_bad_files(holds, place):
+    dead_letters = DeadLetters(place / "quarantine.json", "a decoder")
+    dead_letters.add("00000-00000000-00000017", "its worker died")
     (_made(place / "bad") / "bad.mp4").write_bytes(b"no video")
     videos = ["videos/a.mp4", "bad/bad.mp4"]
     with headrace.FrameLoader(videos, on_error="skip", quarantine="bad.jsonl") as loader:
         assert len(loader.skipped_videos) == 1
     pages = [
-        _page("quarantine.json", found(json.loads(left_out.path.read_text("utf-8")), {""})),
+        _page("quarantine.json", found(json.loads(dead_letters.path.read_text("utf-8")), {""})),
         _page("quarantine of a loader", _rows(place / "bad.jsonl")),
     ]
     holds("written/quarantine.txt", "\n\n".join(pages) + "\n")
 
 
-def test_what_an_index_holds(holds, place):
+def test_arrays_of_an_index(holds, place):
     store = IndexStore(place / "store")
     source = Source(str(place / "videos" / "a.mp4"))
     store.verify(source)
     holds("written/index.txt", _arrays(store.entry(source)) + "\n")
 
 
-def test_what_an_index_of_cameras_holds(holds, place):
+def test_camera_index(holds, place):
     for sync in ("index", "nearest"):
         _call(f"index --layout cameras clips --sync {sync} --out {sync}.json")
     pages = [
@@ -185,7 +185,7 @@ def _printed(command: str) -> str:
 
 
 def _names(command: str) -> str:
-    """As `_printed`, without types: what is None follows from what was measured."""
+    """Return the lines of `_printed` without types, because measurements decide which are None."""
     head, *lines = _printed(command).splitlines()
     return "\n".join([head, *(line.partition(":")[0] for line in lines)])
 
@@ -199,7 +199,7 @@ def _page(head: str, lines: list[str]) -> str:
 
 
 def _listing(folder: Path) -> str:
-    """The names of the files in a folder, the number of a process left out."""
+    """Return the names of the files in a folder, without the number of a process."""
     names = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
     ours = [name for name in names if not name.startswith(".extraction")]
     plain = [
@@ -243,14 +243,14 @@ def _events(path: Path) -> list[str]:
     lines = {
         f"{event['ph']} {line}"
         for event in trace["traceEvents"]
-        if event["ph"] != "X" or event["cat"] == "stage"  # the others are PyTorch's own
+        if event["ph"] != "X" or event["cat"] == "stage"  # other events come from PyTorch
         for line in found(event)
     }
     return [*lines, *(f"{name}: {type(trace[name]).__name__}" for name in trace)]
 
 
 def _cached(path: Path) -> list[str]:
-    """The tables of a cache, and what the key of one of its results is made of."""
+    """Return the tables of a cache, and the parts of the key of a result."""
     with closing(sqlite3.connect(path)) as sqlite:
         tables = [
             " ".join(sql.split())

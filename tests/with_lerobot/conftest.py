@@ -1,4 +1,4 @@
-"""Tests beside lerobot, which `make test-lerobot` installs; none without it."""
+"""Comparisons with lerobot (`make test-lerobot`); without it, no test is collected."""
 
 from importlib.util import find_spec
 

@@ -1,6 +1,8 @@
-"""Items and batches are those of lerobot's own dataset and DataLoader, key by key."""
+"""Items, batches and losses of the example equal those of lerobot's dataset in a DataLoader."""
 
 import shutil
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,10 @@ from torchvision.transforms import v2
 from headrace import DecodeError, LeRobotFrames, LeRobotLoader, SequentialFrames
 from with_lerobot.written import KINDS
 
-# Those of lerobot and the libraries below it.
+# Warnings of lerobot and its dependencies.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "train_lerobot.py"
 FRAME = 1 / 30
 CAMERA = "observation.images.camera0"
 WINDOWS: dict[str, dict[str, list[float]] | None] = {
@@ -38,7 +41,7 @@ WINDOWS: dict[str, dict[str, list[float]] | None] = {
 EACH = pytest.mark.parametrize("kind", KINDS)
 ITEMS = 100
 TOLERANCE = 3 / 255
-"""Between lerobot's two decoders, which convert colors in different ways."""
+"""Max difference of lerobot's two decoders, which convert colors differently."""
 
 
 def dataset_of(folder: Any, windows: str, backend: str = "pyav", **options: Any) -> LeRobotDataset:
@@ -66,14 +69,14 @@ def assert_same(theirs: dict[str, Any], ours: dict[str, Any], tolerance: float =
 
 
 def chosen(length: int, count: int = ITEMS) -> list[int]:
-    """Return random items, the first and the last."""
+    """Return the first item, the last item and random items."""
     draws = np.random.default_rng(length)
     return [0, length - 1, *draws.choice(length, count - 2, replace=False).tolist()]
 
 
 @EACH
 @pytest.mark.parametrize("windows", WINDOWS)
-def test_items_are_those_of_pyav_bit_for_bit(written: Any, kind: str, windows: str) -> None:
+def test_items_equal_those_of_pyav_bit_for_bit(written: Any, kind: str, windows: str) -> None:
     dataset = dataset_of(written(kind), windows)
     with LeRobotFrames(dataset) as frames:
         assert len(frames) == len(dataset)
@@ -82,7 +85,7 @@ def test_items_are_those_of_pyav_bit_for_bit(written: Any, kind: str, windows: s
             assert_same(dataset[item], ours)
 
 
-def test_frames_off_their_time_are_refused_where_lerobot_refuses(
+def test_frames_off_their_timestamp_are_refused_like_in_lerobot(
     written: Any, tmp_path: Path
 ) -> None:
     folder = tmp_path / "shifted"
@@ -93,22 +96,22 @@ def test_frames_off_their_time_are_refused_where_lerobot_refuses(
     starts = [start + 0.004 * (k == 3) for k, start in enumerate(table[name].to_pylist())]
     column = pa.array(starts, table[name].type)
     pq.write_table(table.set_column(table.column_names.index(name), name, column), file)
-    dataset, refused = dataset_of(folder, "two past frames"), 0
+    dataset, refusals = dataset_of(folder, "two past frames"), 0
     with LeRobotFrames(dataset) as frames:
         for item in range(0, 200, 4):
             try:
                 theirs = dataset[item]
             except FrameTimestampError:
-                refused += 1
+                refusals += 1
                 with pytest.raises(DecodeError, match="off its timestamp"):
                     frames[item]
             else:
                 assert_same(theirs, frames[item])
-    assert refused > 1
+    assert refusals > 1
 
 
 @EACH
-def test_items_are_near_those_of_torchcodec(written: Any, kind: str) -> None:
+def test_items_are_close_to_those_of_torchcodec(written: Any, kind: str) -> None:
     dataset = dataset_of(written(kind), "two past frames", backend="torchcodec")
     with LeRobotFrames(dataset) as frames:
         for item in chosen(len(dataset), 50):
@@ -118,7 +121,9 @@ def test_items_are_near_those_of_torchcodec(written: Any, kind: str) -> None:
 
 @EACH
 @pytest.mark.parametrize("windows", WINDOWS)
-def test_an_epoch_in_order_is_that_of_a_dataloader(written: Any, kind: str, windows: str) -> None:
+def test_an_epoch_in_order_equals_that_of_a_dataloader(
+    written: Any, kind: str, windows: str
+) -> None:
     episodes = [3, 4, 11, 30]
     dataset = dataset_of(written(kind), windows, episodes=episodes)
     with LeRobotLoader(
@@ -135,19 +140,19 @@ def test_an_epoch_in_order_is_that_of_a_dataloader(written: Any, kind: str, wind
 
 
 @EACH
-def test_ranks_together_deliver_the_items_of_one(written: Any, kind: str) -> None:
+def test_two_ranks_deliver_the_items_of_one(written: Any, kind: str) -> None:
     def loader(**options: Any) -> LeRobotLoader:
         windows = WINDOWS["two past frames"]
         return LeRobotLoader(written(kind), delta_timestamps=windows, seed=3, **options)
 
-    def take(many: LeRobotLoader) -> list[dict[str, Any]]:
-        with many:
-            return [*islice(many, 6)]
+    def batches_of(opened: LeRobotLoader) -> list[dict[str, Any]]:
+        with opened:
+            return [*islice(opened, 6)]
 
-    both = take(loader(batch_size=8))
-    ranks = [take(loader(batch_size=4, rank=rank, num_replicas=2)) for rank in (0, 1)]
+    single = batches_of(loader(batch_size=8))
+    ranks = [batches_of(loader(batch_size=4, rank=rank, num_replicas=2)) for rank in (0, 1)]
     dataset = dataset_of(written(kind), "two past frames")
-    for step, whole in enumerate(both):
+    for step, whole in enumerate(single):
         for position in range(8):
             part = ranks[position % 2][step]
             item = {key: values[position // 2] for key, values in part.items()}
@@ -156,7 +161,7 @@ def test_ranks_together_deliver_the_items_of_one(written: Any, kind: str) -> Non
 
 
 @EACH
-def test_a_resumed_loader_goes_on_at_the_item(written: Any, kind: str) -> None:
+def test_a_resumed_loader_continues_at_the_next_batch(written: Any, kind: str) -> None:
     def loader() -> LeRobotLoader:
         return LeRobotLoader(written(kind), batch_size=8, seed=5, memory_budget="64MiB")
 
@@ -193,16 +198,16 @@ def test_transforms_and_uint8(written: Any) -> None:
             assert torch.equal(pictures[item] / 255, plain[item][CAMERA])
 
 
-def test_workers_of_a_dataloader_decode_the_same(written: Any) -> None:
+def test_workers_of_a_dataloader_decode_equal_items(written: Any) -> None:
     dataset = dataset_of(written("H.264, g=30"), "two past frames", episodes=[*range(10)])
     with LeRobotFrames(dataset) as frames:
-        ours = DataLoader(frames, batch_size=16, num_workers=2)
-        for batch, mine in zip(DataLoader(dataset, batch_size=16), ours, strict=True):
-            assert_same(batch, mine)
+        loader = DataLoader(frames, batch_size=16, num_workers=2)
+        for batch, ours in zip(DataLoader(dataset, batch_size=16), loader, strict=True):
+            assert_same(batch, ours)
 
 
 @EACH
-def test_the_statistics_are_theirs(written: Any, kind: str) -> None:
+def test_the_statistics_equal_those_of_lerobot(written: Any, kind: str) -> None:
     dataset = dataset_of(written(kind), "no windows")
     with LeRobotLoader(written(kind)) as loader:
         assert loader.stats.keys() == dataset.meta.stats.keys()
@@ -211,3 +216,19 @@ def test_the_statistics_are_theirs(written: Any, kind: str) -> None:
                 np.testing.assert_array_equal(loader.stats[feature][name], value)
         assert loader.fps == dataset.fps
         assert loader.episodes == tuple(range(dataset.num_episodes))
+
+
+def test_both_loaders_give_the_same_items_and_losses(written: Any) -> None:
+    def lines(loader: str) -> list[str]:
+        options = ["--steps", "2", "--batch_size", "2", "--loader", loader]
+        run = subprocess.run(
+            [sys.executable, EXAMPLE, written("H.264, g=30"), *options],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return [line for line in run.stdout.splitlines() if line.startswith("step ")]
+
+    ours = lines("headrace")
+    assert len(ours) == 2
+    assert ours == lines("lerobot")

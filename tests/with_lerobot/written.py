@@ -1,4 +1,4 @@
-"""Datasets written by lerobot's own writer."""
+"""Datasets written by lerobot's writer."""
 
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -11,20 +11,20 @@ import tqdm
 
 from benchmarks.lerobot_writer import created
 
-tqdm.tqdm.monitor_interval = 0  # no thread is left behind
+tqdm.tqdm.monitor_interval = 0  # starts no monitor thread
 
 
 class Kind(NamedTuple):
-    """How a dataset is written."""
+    """Kind of a dataset."""
 
     cameras: int
     episodes: int
     codec: str
     gop: int
     sizes: tuple[tuple[int, int], ...] = ((96, 128),)
-    """(height, width) of each camera; the last stands for all further ones."""
+    """(height, width) of each camera; the last also applies to all further cameras."""
     has_depths: bool = False
-    """Whether a camera of depths is added."""
+    """Whether there is also a depth camera."""
 
     def size(self, camera: int) -> tuple[int, int]:
         """Return the (height, width) of a camera."""
@@ -44,7 +44,7 @@ FPS = 30
 
 
 def write(folder: Path, kind: Kind, *, seed: int = 0) -> Path:
-    """Write a dataset of moving stripes and squares, with lerobot's own writer."""
+    """Write a dataset of moving stripes and squares with lerobot's writer; return its folder."""
     cameras = [f"observation.images.camera{number}" for number in range(kind.cameras)]
     axes = ["height", "width", "channels"]
     features: dict[str, dict[str, Any]] = {
@@ -86,7 +86,7 @@ def write(folder: Path, kind: Kind, *, seed: int = 0) -> Path:
 
 
 def picture(kind: Kind, episode: int, number: int, camera: int) -> np.ndarray:
-    """Return a frame, uint8 [H, W, 3], that no other frame equals."""
+    """Return a unique frame, uint8 [H, W, 3]."""
     height, width = kind.size(camera)
     rows, columns = np.mgrid[:height, :width]
     stripes = ((columns * (camera + 1) + rows * 2 + number * 7 + episode * 31) % 256).astype(
@@ -99,15 +99,15 @@ def picture(kind: Kind, episode: int, number: int, camera: int) -> np.ndarray:
 
 
 def depths(episode: int, number: int) -> np.ndarray:
-    """Return depths in millimetres, uint16 [60, 80, 1], that no other frame equals."""
+    """Return a unique frame of depths in millimeters, uint16 [60, 80, 1]."""
     rows, columns = np.mgrid[:60, :80]
-    millimetres = 20 + rows * 60 + columns * 40 + episode * 30 + number * 11
-    return millimetres.astype(np.uint16)[..., None]
+    millimeters = 20 + rows * 60 + columns * 40 + episode * 30 + number * 11
+    return millimeters.astype(np.uint16)[..., None]
 
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Return the function from a kind to its folder, written when it is first asked for."""
+    """Return a function from the name of a kind to its folder, written on the first call."""
     folders: dict[str, Path] = {}
 
     def folder_of(name: str) -> Path:

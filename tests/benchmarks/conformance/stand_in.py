@@ -1,6 +1,6 @@
-"""Work of the conformance run that hangs, crashes or fails where its file's name says so.
+"""Fake work of a conformance run that hangs, crashes or fails, by the name of its file.
 
-A name such as `hang-plan.mp4` is what is to happen, and at which way.
+The name has the event and the variant, as in `hang-plan.mp4`.
 """
 
 import os
@@ -10,13 +10,13 @@ from pathlib import Path
 
 
 def answer(way, *, party, path, **_):
-    """Answer as the real work does, but where it is to happen."""
-    what, _, where = Path(path).stem.partition("-")
-    if way == where and what == "hang":
+    """Answer like the real work, except for the variant in the name of the file."""
+    event, _, variant = Path(path).stem.partition("-")
+    if way == variant and event == "hang":
         threading.Event().wait()
-    if way == where and what == "crash":
+    if way == variant and event == "crash":
         os.kill(os.getpid(), signal.SIGSEGV)
-    if way == where:
+    if way == variant:
         raise RuntimeError("no such codec")
     if party != "plain decode":
         verdict = {"party": party, "way": way, "right": 3}

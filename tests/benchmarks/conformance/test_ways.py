@@ -1,4 +1,4 @@
-"""Tests of benchmarks/conformance/ways.py: all ways over real small files."""
+"""Variants of headrace on small real files."""
 
 from dataclasses import replace
 
@@ -24,46 +24,45 @@ def path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def reference(path):
-    """Return its plain decode."""
+    """Return the plain decode of the clip."""
     return plain_decode(path, size=SIZE)
 
 
 def task_of(path, folder, **change):
-    given = {"seconds": 60, "store": IndexStore(folder / "index")}
-    given |= {name: change.pop(name) for name in [*change] if name in given}
-    return Task(path=path, plan=Plan(size=SIZE, **{"places": 5, "planned": 30} | change), **given)
+    fields = {"seconds": 60, "store": IndexStore(folder / "index")}
+    fields |= {name: change.pop(name) for name in [*change] if name in fields}
+    return Task(path=path, plan=Plan(size=SIZE, **{"places": 5, "planned": 30} | change), **fields)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_way_gives_a_clean_clip_right_and_is_seen_to_give_the_neighbour(
+def test_frames_of_a_clean_clip_are_right_and_shifted_frames_are_wrong(
     way, path, reference, tmp_path
 ):
-    """Turned by one frame, each frame of the plain decode is another than it says."""
     verdict, judge = judge_way(way, task_of(path, tmp_path), reference)
     assert (verdict.kind, verdict.way, verdict.examples) == ("right", way, ())
     assert verdict.frames == {"seek": 5, "clip": 40}.get(way, 24)
     assert len(judge) == 24
-    rolled = replace(reference, own=np.roll(reference.own, 1), small=np.roll(reference.small, 1))
-    verdict, _ = judge_way(way, task_of(path, tmp_path), rolled)
+    shifted = replace(reference, own=np.roll(reference.own, 1), small=np.roll(reference.small, 1))
+    verdict, _ = judge_way(way, task_of(path, tmp_path), shifted)
     assert (verdict.kind, verdict.right) == ("wrong", 0)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_plain_decode_that_ended_early_is_held_against_its_frames_alone(way, path, tmp_path):
-    early = plain_decode(path, size=SIZE, most_frames=13)
-    verdict, _ = judge_way(way, task_of(path, tmp_path), early)
+def test_only_the_frames_of_a_partial_plain_decode_are_compared(way, path, tmp_path):
+    partial = plain_decode(path, size=SIZE, most_frames=13)
+    verdict, _ = judge_way(way, task_of(path, tmp_path), partial)
     assert (verdict.kind, verdict.wrong) == ("right", 0)
     assert verdict.frames == {"seek": 5, "clip": 40}.get(way, 13)
 
 
 @pytest.mark.parametrize(("way", "frames"), [("seek", 1), ("clip", 8), ("plan", 5)])
-def test_a_way_that_is_late_ends_with_what_it_has_compared(way, frames, path, reference, tmp_path):
+def test_a_variant_stops_at_its_time_limit(way, frames, path, reference, tmp_path):
     verdict, _ = judge_way(way, task_of(path, tmp_path, seconds=0), reference)
     assert (verdict.kind, verdict.frames) == ("right", frames)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_damage_that_ffmpeg_reports_is_refused_with_its_complaint(way, path, tmp_path):
+def test_damage_that_ffmpeg_reports_is_refused_with_a_complaint(way, path, tmp_path):
     bad = damage_packets(path, tmp_path / "bad.mp4", ordinals=[6])
     verdict, _ = judge_way(way, task_of(bad, tmp_path, places=24), plain_decode(bad, size=SIZE))
     assert verdict.kind == "refused with complaint"
@@ -71,7 +70,7 @@ def test_damage_that_ffmpeg_reports_is_refused_with_its_complaint(way, path, tmp
 
 
 @pytest.mark.parametrize("way", ["seek", "order"])
-def test_a_bug_is_a_traceback_and_says_where(way, path, reference, tmp_path):
+def test_an_unexpected_exception_is_a_traceback(way, path, reference, tmp_path):
     class Faulty(IndexStore):
         def load(self, source):
             raise IndexError("pop from an empty list")
@@ -82,7 +81,7 @@ def test_a_bug_is_a_traceback_and_says_where(way, path, reference, tmp_path):
     assert verdict.reason.startswith("IndexError: pop from an empty list | File ")
 
 
-def test_a_file_that_is_refused_as_a_whole_is_refused_at_every_frame(reference, tmp_path):
+def test_all_frames_of_a_refused_file_are_refused(reference, tmp_path):
     text = tmp_path / "text.mp4"
     text.write_text("no video")
     verdict, judge = judge_way("seek", task_of(text, tmp_path), reference)

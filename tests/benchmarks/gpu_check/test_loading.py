@@ -1,4 +1,4 @@
-"""What decodes is proved equal before it is timed; copies beside kernels are counted."""
+"""Decoders are compared before they are timed; the overlap of copies with kernels is measured."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ FEW = "--batch-size 4 --batches 3 --repeats 2 --seconds 0.1 --size 32 48".split(
 
 @pytest.fixture
 def timed(tmp_path, monkeypatch, capsys):
-    """Return a function: options -> what is printed of random frames of two videos."""
+    """Return a function from options to the printed result for random frames of two videos."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for number in range(2):
         write_clip(tmp_path / f"{number}", SynthClip(num_frames=24, size=(64, 96), gop=6))
@@ -34,56 +34,56 @@ def timed(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_both_together_are_timed_beside_each_alone_and_say_what_each_did(timed, monkeypatch):
+def test_both_devices_together_are_timed_with_the_counters_of_each(timed, monkeypatch):
     stands_in(monkeypatch)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    found = timed("--gpu", "0", "--auto")
-    assert [row[0] for row in found["rows"]] == ["CPU", "NVDEC", "auto"]
-    assert {len(row) for row in found["rows"]} == {len(found["heads"])}
-    assert found["said"].startswith("equal batches; NVDEC is ")
-    assert "; auto at last by cpu: " in found["said"]
-    assert "cuda:0: " in found["said"]
+    result = timed("--gpu", "0", "--auto")
+    assert [row[0] for row in result["rows"]] == ["CPU", "NVDEC", "auto"]
+    assert {len(row) for row in result["rows"]} == {len(result["heads"])}
+    assert result["said"].startswith("equal batches; NVDEC is ")
+    assert "; last auto run: cpu: " in result["said"]
+    assert "cuda:0: " in result["said"]
 
 
-def test_without_a_gpu_it_is_rehearsed_on_the_cpu_and_says_why(timed):
-    found = timed("--auto")
-    assert [row[0] for row in found["rows"]] == ["CPU", "CPU again", "auto"]
-    assert "; auto at last by cpu: " in found["said"]
+def test_without_a_gpu_it_is_rehearsed_on_the_cpu(timed):
+    result = timed("--auto")
+    assert [row[0] for row in result["rows"]] == ["CPU", "CPU again", "auto"]
+    assert "; last auto run: cpu: " in result["said"]
 
 
-def test_without_auto_there_are_two(timed):
+def test_two_decoders_are_timed_by_default(timed):
     assert [row[0] for row in timed()["rows"]] == ["CPU", "CPU again"]
     both = {"CPU": DecoderConfig(), "NVDEC": DecoderConfig.on_gpu(1)}
     assert loading.entrants(1, with_auto=False) == both
 
 
-def test_frames_that_stay_are_timed_beside_those_that_come_down(timed):
+def test_frames_left_on_the_device_are_timed(timed):
     assert [row[0] for row in timed("--kept")["rows"]] == ["CPU", "CPU again", "CPU again, kept"]
-    there = loading.entrants(0, with_auto=True, with_kept=True)
-    assert [*there] == ["CPU", "NVDEC", "NVDEC, kept", "auto"]
-    assert there["NVDEC, kept"] == DecoderConfig(device="cuda:0", keeps_on_device=True)
+    decoders = loading.entrants(0, with_auto=True, with_kept=True)
+    assert [*decoders] == ["CPU", "NVDEC", "NVDEC, kept", "auto"]
+    assert decoders["NVDEC, kept"] == DecoderConfig(device="cuda:0", keeps_on_device=True)
 
 
-def test_pynvvideocodec_is_timed_beside_nvdec_both_ways(timed, monkeypatch):
-    """By a double of it, which no GPU has confirmed."""
+def test_pynvvideocodec_is_timed(timed, monkeypatch):
+    """Uses a fake of the library, which was not compared with a GPU."""
     rehearsed = ["CPU", "CPU again", "CPU for PyNvVideoCodec"]
     assert [row[0] for row in timed("--pynvvideocodec")["rows"]] == rehearsed
-    there = loading.entrants(0, with_auto=False, with_kept=True, with_pynvvideocodec=True)
+    decoders = loading.entrants(0, with_auto=False, with_kept=True, with_pynvvideocodec=True)
     names = ["CPU", "NVDEC", "PyNvVideoCodec", "NVDEC, kept", "PyNvVideoCodec, kept"]
-    assert [*there] == names
+    assert [*decoders] == names
     by_nvidia = DecoderConfig(backend="pynvvideocodec", device="cuda:0", keeps_on_device=True)
-    assert there["PyNvVideoCodec, kept"] == by_nvidia
+    assert decoders["PyNvVideoCodec, kept"] == by_nvidia
     plays(monkeypatch)
     monkeypatch.setattr(
         loading.DecoderConfig, "on_gpu", lambda _: replace(by_nvidia, keeps_on_device=False)
     )
-    found = timed("--gpu", "0", "--pynvvideocodec")
-    assert [row[0] for row in found["rows"]] == names[:3]
-    assert re.search(r"PyNvVideoCodec is \d+\.\d+ times as fast as the CPU", found["said"])
+    result = timed("--gpu", "0", "--pynvvideocodec")
+    assert [row[0] for row in result["rows"]] == names[:3]
+    assert re.search(r"PyNvVideoCodec is \d+\.\d+ times as fast as the CPU", result["said"])
 
 
 class Paints(Double):
-    """Gives other pixels than the CPU."""
+    """Decoder whose pixels differ from the CPU's."""
 
     def changed(self, frames):
         for number, pixels in frames:
@@ -91,7 +91,7 @@ class Paints(Double):
             yield number, pixels
 
 
-def test_nothing_is_timed_where_batches_differ(timed, monkeypatch):
+def test_nothing_is_timed_if_batches_differ(timed, monkeypatch):
     stands_in(monkeypatch, Paints)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     with pytest.raises(SystemExit, match="batch 0 of NVDEC differs from the CPU's: nothing was"):
@@ -108,25 +108,25 @@ def kernel(begin, end):
     return {"cat": "kernel", "name": "gemm", "ts": begin, "dur": end - begin}
 
 
-def test_the_time_of_copies_beside_kernels_is_counted_once():
+def test_overlapping_kernels_count_once():
     events = [copy(0, 10), kernel(5, 20), kernel(6, 8), copy(18, 22), kernel(30, 40)]
-    found = overlap_in(events)
-    assert (found.copies, found.copied_us, found.beside_us) == (2, 14, 7)
-    assert str(found) == "2 copies to the GPU took 0.01 ms, 50% of it beside kernels"
+    measured = overlap_in(events)
+    assert (measured.copies, measured.copied_us, measured.beside_us) == (2, 14, 7)
+    assert str(measured) == "2 copies to the GPU took 0.01 ms, 50% of it during kernels"
 
 
-def test_copies_the_other_way_and_what_else_a_trace_holds_do_not_count():
+def test_copies_from_the_gpu_and_other_events_do_not_count():
     others = [{"ph": "M", "name": "x"}, copy(0, 9, "Memcpy DtoH (Device -> Pinned)"), kernel(0, 9)]
-    found = overlap_in(others)
-    assert (found.copies, found.share) == (0, 0.0)
-    assert str(found) == "nothing was copied to a GPU"
+    measured = overlap_in(others)
+    assert (measured.copies, measured.share) == (0, 0.0)
+    assert str(measured) == "no copies to a GPU"
 
 
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=8)
 
 
 @given(copies=SPANS, kernels=SPANS)
-def test_it_is_what_counting_each_microsecond_gives(copies, kernels):
+def test_the_overlap_equals_a_count_of_microseconds(copies, kernels):
     busy = {moment for begin, long in kernels for moment in range(begin, begin + long)}
     expected = sum(len(busy & {*range(begin, begin + long)}) for begin, long in copies)
     events = [copy(begin, begin + long) for begin, long in copies]
@@ -136,7 +136,7 @@ def test_it_is_what_counting_each_microsecond_gives(copies, kernels):
 
 @pytest.fixture
 def looped(tmp_path, monkeypatch, capsys):
-    """Return a function: options -> what is printed of the loop, and the folder."""
+    """Return a function from options to the printed result and the path of the trace."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     write_clip(tmp_path / "clip", SynthClip(num_frames=32, size=(64, 96), gop=8))
 
@@ -148,15 +148,15 @@ def looped(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_the_loop_is_rehearsed_on_the_cpu_and_leaves_its_trace(looped):
-    found, path = looped()
-    assert found["said"] == "nothing was copied to a GPU"
+def test_the_loop_is_rehearsed_on_the_cpu_and_writes_its_trace(looped):
+    result, path = looped()
+    assert result["said"] == "no copies to a GPU"
     with gzip.open(path) as file:
         assert any(event["name"] == "aten::mm" for event in json.load(file)["traceEvents"])
 
 
-def test_copies_that_wait_for_the_work_do_not_pass(looped, monkeypatch):
+def test_copies_without_overlap_do_not_pass(looped, monkeypatch):
     apart = overlap_in([copy(0, 10), kernel(10, 20)])
     monkeypatch.setattr(overlap, "trace", lambda *_: apart)
-    with pytest.raises(SystemExit, match="0% of it beside kernels; at least 50% was expected"):
+    with pytest.raises(SystemExit, match="0% of it during kernels; at least 50% is required"):
         looped("--gpu", "0")

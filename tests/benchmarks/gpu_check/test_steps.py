@@ -1,4 +1,4 @@
-"""The steps of the check, the flags of a run by pairs, and what steps print."""
+"""Steps of the check, pairs of flags of a run, and parsers of output."""
 
 import json
 import re
@@ -21,19 +21,19 @@ FLAGS = {*chain(*RUNS, *REFUSED)}
 
 
 @pytest.mark.parametrize("pair", [*combinations(sorted(FLAGS), 2)], ids="|".join)
-def test_two_flags_meet_in_each_way_that_is_not_refused(pair):
+def test_two_flags_are_combined_in_each_allowed_way(pair):
     refused = {(True, True)} if {*pair} in map(set, REFUSED) else set()
-    met = {tuple(flag in run for flag in pair) for run in RUNS}
-    assert met == {*product((True, False), repeat=2)} - refused
+    combined = {tuple(flag in run for flag in pair) for run in RUNS}
+    assert combined == {*product((True, False), repeat=2)} - refused
 
 
-def test_runs_are_few_and_the_plain_one_comes_first():
+def test_runs_are_few_and_the_plain_run_is_first():
     assert len(FLAGS) == 7
     assert RUNS[0] == ()
     assert len(RUNS) == len({*RUNS}) <= 8
 
 
-def test_the_files_of_tests_that_a_rehearsal_runs_are_there(tmp_path):
+def test_the_test_files_of_a_rehearsal_exist(tmp_path):
     steps = steps_of(Plan(out=tmp_path, is_rehearsal=True), {}, [])
     files = {Path(word) for step in steps for word in step.arguments if word.endswith(".py")}
     assert len(files) > 4
@@ -41,46 +41,46 @@ def test_the_files_of_tests_that_a_rehearsal_runs_are_there(tmp_path):
 
 
 def ended(stdout="", stderr=""):
-    """Return a process that ended well."""
+    """Return a process with exit status 0."""
     return Ended([], 0, stdout, stderr)
 
 
 def junit(path, cases):
-    """Write the report of pytest on some cases."""
+    """Write a report of pytest with these cases."""
     path.write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>")
     return path
 
 
 PASSED = "<testcase name='a'/>"
-SKIPPED = "<testcase name='b'><skipped message='there is a GPU here'/></testcase>"
+SKIPPED = "<testcase name='b'><skipped message='a GPU is present'/></testcase>"
 
 
-def test_tests_that_were_skipped_are_counted_by_their_reason(tmp_path):
+def test_skipped_tests_are_counted_by_reason(tmp_path):
     path = junit(tmp_path / "tests.xml", [PASSED, SKIPPED, SKIPPED])
-    found = readings.tests(ended(), junit=path)
-    assert found.said == "1 tests passed, 2 skipped"
-    assert found.rows == (("there is a GPU here", "2"),)
+    reading = readings.tests(ended(), junit=path)
+    assert reading.said == "1 tests passed, 2 skipped"
+    assert reading.rows == (("a GPU is present", "2"),)
 
 
-def test_tests_of_which_none_ran_do_not_pass(tmp_path):
-    with pytest.raises(UnreadError, match="of 1 tests none was run"):
+def test_a_report_without_run_tests_does_not_pass(tmp_path):
+    with pytest.raises(UnreadError, match="0 of 1 tests ran"):
         readings.tests(ended(), junit=junit(tmp_path / "tests.xml", [SKIPPED]))
-    with pytest.raises(UnreadError, match="of 0 tests none was run"):
+    with pytest.raises(UnreadError, match="0 of 0 tests ran"):
         readings.tests(ended(), junit=junit(tmp_path / "tests.xml", []))
-    with pytest.raises(UnreadError, match="pytest left no report"):
+    with pytest.raises(UnreadError, match="pytest wrote no report"):
         readings.tests(ended(), junit=tmp_path / "nothing.xml")
 
 
 def test_a_refusal_is_one_line():
-    found = readings.refusal(ended(stderr="headrace: leave out --enable-compile\n"))
-    assert found.said == "refused, as it should be: leave out --enable-compile"
+    reading = readings.refusal(ended(stderr="headrace: leave out --enable-compile\n"))
+    assert reading.said == "refused as expected: leave out --enable-compile"
     for stderr in ("", "Traceback (most recent call last):\nheadrace: x\n", "Error: x\n"):
-        with pytest.raises(UnreadError, match="does not say in a line"):
+        with pytest.raises(UnreadError, match="not an error of headrace"):
             readings.refusal(ended(stderr=stderr))
 
 
 @pytest.mark.parametrize("printed", ["", "{", '{"version": 2}'])
-def test_what_is_no_record_does_not_pass(printed, tmp_path):
+def test_output_without_a_record_does_not_pass(printed, tmp_path):
     inference = partial(readings.inference, out=tmp_path, plain=None)
     for read in (partial(readings.bench, name="memory"), inference, readings.report):
         with pytest.raises((UnreadError, KeyError)):
@@ -95,40 +95,41 @@ def predictions(*confidences, first=0):
     ]
 
 
-def test_predictions_are_held_against_the_plain_run(tmp_path):
+def test_predictions_are_compared_with_the_plain_run(tmp_path):
     plain = predictions(0.5, 0.25)
-    assert readings._apart(predictions(0.51, 0.25), plain) == pytest.approx(0.02)
-    with pytest.raises(UnreadError, match=r"a confidence is 20.0% off run:plain's"):
-        readings._apart(predictions(0.5, 0.3), plain)
-    with pytest.raises(UnreadError, match="a confidence is inf% off"):
-        readings._apart(predictions(0.5, float("nan")), plain)
+    compare = readings._max_difference
+    assert compare(predictions(0.51, 0.25), plain) == pytest.approx(0.02)
+    with pytest.raises(UnreadError, match=r"differs from run:plain's by 20.0%"):
+        compare(predictions(0.5, 0.3), plain)
+    with pytest.raises(UnreadError, match="by inf%"):
+        compare(predictions(0.5, float("nan")), plain)
     for others in (predictions(0.5), predictions(0.5, 0.25, first=1)):
-        with pytest.raises(UnreadError, match="are of other frames"):
-            readings._apart(others, plain)
+        with pytest.raises(UnreadError, match="the frames of the predictions differ"):
+            compare(others, plain)
     (tmp_path / "predictions.jsonl").write_text("\n".join(map(json.dumps, plain)))
     assert readings._predictions(tmp_path) == plain
-    with pytest.raises(UnreadError, match="there are no predictions"):
+    with pytest.raises(UnreadError, match="nowhere has no predictions"):
         readings._predictions(tmp_path / "nowhere")
 
 
-def test_a_trace_shows_copies_where_there_are_to_be_some(tmp_path, monkeypatch):
+def test_a_trace_has_copies_only_if_they_are_expected(tmp_path, monkeypatch):
     monkeypatch.setattr(readings, "_session", lambda _: None)
-    with pytest.raises(UnreadError, match="it left no trace: "):
+    with pytest.raises(UnreadError, match="the run wrote no trace: "):
         readings.traced(ended(), out=tmp_path, copies=False)
     times = {"ts": 0, "dur": 1500}
     events = [{"cat": "gpu_memcpy", "name": "Memcpy HtoD", **times}, {"cat": "kernel", **times}]
     write_trace(tmp_path / NAME, events)
-    found = readings.traced(ended(), out=tmp_path, copies=True)
-    assert found.said == "1 copies to the GPU took 1.50 ms, 100% of it beside kernels"
-    with pytest.raises(UnreadError, match="in its trace 1 copies to the GPU took"):
+    reading = readings.traced(ended(), out=tmp_path, copies=True)
+    assert reading.said == "1 copies to the GPU took 1.50 ms, 100% of it during kernels"
+    with pytest.raises(UnreadError, match="unexpected trace: 1 copies to the GPU took"):
         readings.traced(ended(), out=tmp_path, copies=False)
     write_trace(tmp_path / NAME, events[1:])
-    with pytest.raises(UnreadError, match="in its trace nothing was copied to a GPU"):
+    with pytest.raises(UnreadError, match="unexpected trace: no copies to a GPU"):
         readings.traced(ended(), out=tmp_path, copies=True)
 
 
 def steps(*, is_rehearsal=False):
-    """Return all of them."""
+    """Return all steps."""
     return steps_of(Plan(out=Path("/tmp/out"), is_rehearsal=is_rehearsal), {}, [])
 
 
@@ -140,40 +141,40 @@ def test_a_rehearsal_has_the_same_steps_and_needs_no_gpu():
     assert {need for step in steps(is_rehearsal=True) for need in step.needs} == set()
 
 
-def test_pynvvideocodec_is_measured_where_it_is_installed():
+def test_the_step_of_pynvvideocodec_needs_the_library():
     [step] = [step for step in steps() if step.name == "pynvvideocodec:frames"]
     assert step.needs == ("a GPU", "NVDEC", "PyNvVideoCodec")
 
 
-def test_every_test_that_wants_a_gpu_is_asked_for():
+def test_every_test_that_needs_a_gpu_is_selected():
     words = OF_A_GPU.split(" or ")
-    wanting = [
+    names = [
         name
         for path in (ROOT / "tests").rglob("test_*.py")
         for name in re.findall(
             r"^@needs_gpu\n(?:[@ )].*\n)*def (test_\w+)", path.read_text("utf-8"), re.MULTILINE
         )
     ]
-    assert len(wanting) > 5
-    assert [name for name in wanting if not any(word in name for word in words)] == []
+    assert len(names) > 5
+    assert [name for name in names if not any(word in name for word in words)] == []
 
 
-def test_the_tests_are_asked_for_in_two_halves_with_nothing_between():
-    given = [step.arguments for step in steps() if step.group == "tests"]
-    words = [arguments[arguments.index("-k") + 1] for arguments in given]
+def test_the_two_halves_of_the_tests_are_complete():
+    commands = [step.arguments for step in steps() if step.group == "tests"]
+    words = [arguments[arguments.index("-k") + 1] for arguments in commands]
     assert words == [f"({OF_A_GPU}) and not ({OF_NVDEC})", f"({OF_A_GPU}) and ({OF_NVDEC})"]
 
 
 @pytest.mark.parametrize("is_rehearsal", [True, False])
-def test_experiments_are_asked_with_options_they_have(is_rehearsal):
-    known = {each.name: each.config for each in BENCHMARKS}
+def test_benchmarks_have_the_options_of_their_steps(is_rehearsal):
+    configs = {benchmark.name: benchmark.config for benchmark in BENCHMARKS}
     for step in steps(is_rehearsal=is_rehearsal):
-        if step.arguments[:3] != ("-m", "headrace", "bench") or step.arguments[3] not in known:
+        if step.arguments[:3] != ("-m", "headrace", "bench") or step.arguments[3] not in configs:
             continue
-        fields = option_fields(known[step.arguments[3]])
+        fields = option_fields(configs[step.arguments[3]])
         flags = {f"--{field.name.replace('_', '-')}" for field in fields} | {"--out", "--json"}
-        given = {word for word in step.arguments if word.startswith("--")}
-        assert given <= flags, step.name
+        options = {word for word in step.arguments if word.startswith("--")}
+        assert options <= flags, step.name
 
 
 def test_runs_that_decode_on_the_gpu_need_nvdec_and_others_do_not():

@@ -1,4 +1,4 @@
-"""What is shown of a stream whose server fails, and by loops over OpenCV."""
+"""Streams whose server fails, and frames shown by headrace and by loops over OpenCV."""
 
 from importlib.util import find_spec
 
@@ -17,66 +17,65 @@ def frame(at_seconds, number):
     return BASE + round(at_seconds * SECOND), number
 
 
-def served(*shown, heard=None):
+def served(*shown, losses=None):
     answer = {
         "began_ns": BASE - SECOND,
         "shown": list(shown),
-        "heard": [(*frame(at, 0)[:1], word) for at, word in heard or []],
+        "losses": [(*frame(at, 0)[:1], kind) for at, kind in losses or []],
     }
     return Served(answer=answer, clients_ns=[BASE])
 
 
-def acts(stall, restart):
+def events(stall, restart):
     def moments(seconds):
-        return tuple(frame(each, 0)[0] for each in seconds)
+        return tuple(frame(at, 0)[0] for at in seconds)
 
     return [[moments(stall)], [moments(restart)]]
 
 
-def test_each_moment_is_measured_from_what_was_done():
+def test_each_time_is_measured_from_its_event():
     shown = [frame(0.5, 10), frame(4.25, 90), frame(5.8, 160), frame(8.5, 0), frame(8.6, 1)]
-    heard = [(0.1, "joined"), (3.5, "stalled"), (6.1, "disconnected")]
-    found = recovery("headrace", served(*shown, heard=heard), *acts((2, 4, 6), (8, 10)))
-    assert found.first_picture_seconds == pytest.approx(1.5)
-    assert found.noticed_seconds == (pytest.approx(1.5),)
-    assert found.resumed_seconds == (pytest.approx(0.25),)
-    assert found.age_after_stall_ms == (pytest.approx(5800 - 160 * FRAME_NS / 1e6),)
-    assert found.again_seconds == (pytest.approx(0.5),)
+    losses = [(0.1, "joined"), (3.5, "stalled"), (6.1, "disconnected")]
+    row = recovery("headrace", served(*shown, losses=losses), *events((2, 4, 6), (8, 10)))
+    assert row.first_picture_seconds == pytest.approx(1.5)
+    assert row.noticed_seconds == (pytest.approx(1.5),)
+    assert row.resumed_seconds == (pytest.approx(0.25),)
+    assert row.age_after_stall_ms == (pytest.approx(5800 - 160 * FRAME_NS / 1e6),)
+    assert row.again_seconds == (pytest.approx(0.5),)
 
 
-def test_what_does_not_happen_before_the_next_act_never_happened():
+def test_reactions_after_the_next_event_are_not_counted():
     shown = [frame(0.5, 10), frame(6.5, 20), frame(9.0, 30)]
-    found = recovery(
-        "opencv_loop", served(*shown, heard=[(5.0, "lost")]), *acts((2, 4, 6), (8, 10))
-    )
-    assert found.noticed_seconds == (None,)
-    assert found.resumed_seconds == (None,)
-    assert found.age_after_stall_ms == (None,)
-    assert found.again_seconds == (None,)
+    late = served(*shown, losses=[(5.0, "lost")])
+    row = recovery("opencv_loop", late, *events((2, 4, 6), (8, 10)))
+    assert row.noticed_seconds == (None,)
+    assert row.resumed_seconds == (None,)
+    assert row.age_after_stall_ms == (None,)
+    assert row.again_seconds == (None,)
 
 
 def test_ages_count_from_the_senders_schedule_and_the_warm_up_is_left_out():
     shown = [(round(1e9 + n * FRAME_NS + n * 1e6), n) for n in range(120)]
     answer = {"shown": shown, "versions": {"a": "1"}}
-    found = count_shown("headrace", Served(answer=answer, clients_ns=[10**9]), 2.0)
-    assert found.frames == 61
-    assert found.age_ms.worst == pytest.approx(119, abs=1e-3)
-    assert found.per_second == pytest.approx(1000 / (1000 / 30 + 1))
+    row = count_shown("headrace", Served(answer=answer, clients_ns=[10**9]), 2.0)
+    assert row.frames == 61
+    assert row.age_ms.worst == pytest.approx(119, abs=1e-3)
+    assert row.per_second == pytest.approx(1000 / (1000 / 30 + 1))
 
 
-def test_a_way_that_shows_nothing_has_failed():
-    with pytest.raises(WorkerError, match="it showed nothing"):
+def test_a_variant_without_shown_frames_fails():
+    with pytest.raises(WorkerError, match="no frame was shown"):
         count_shown("headrace", served(), 2.0)
 
 
-def test_what_a_loop_over_opencv_shows_is_what_the_server_sends(clip):
+def test_a_loop_over_opencv_shows_the_frames_of_the_server(clip):
     needs_server()
     if find_spec("cv2") is None:
         pytest.skip("OpenCV is not installed: make bench-setup")
     check_shown(clip, "opencv_latest", ask_worker)
 
 
-def test_what_headrace_shows_is_what_the_server_sends(clip):
+def test_headrace_shows_the_frames_of_the_server(clip):
     needs_server()
     check_shown(clip, "headrace", answer_here)
 
@@ -88,12 +87,12 @@ def check_shown(clip, way, ask):
     assert shown.age_ms.p50 > 0
 
 
-def test_a_way_that_fails_stays_in_the_result(clip):
+def test_a_failed_variant_stays_in_the_result(clip):
     needs_server()
 
-    def ask(asked):
+    def ask(request):
         raise WorkerError("no such library")
 
-    found = measure_rivals(clip, ask, ways=("opencv_loop",))
-    assert found.keeping_up.shown[0].failure == "no such library"
-    assert found.recovery[0].failure == "no such library"
+    result = measure_rivals(clip, ask, ways=("opencv_loop",))
+    assert result.keeping_up.shown[0].failure == "no such library"
+    assert result.recovery[0].failure == "no such library"

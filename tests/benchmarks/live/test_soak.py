@@ -1,4 +1,4 @@
-"""soak: a real run is watched, and judged."""
+"""soak: a real run is sampled and judged."""
 
 import pytest
 
@@ -11,26 +11,26 @@ SHORT = ["--minutes", "0.05", "--sample-seconds", "0.2", "--warm-up", "0", "--cl
 
 @pytest.fixture(scope="module")
 def media(tmp_path_factory):
-    """Where the clip is made, once."""
+    """Return the folder of the clip, which is created once."""
     return tmp_path_factory.mktemp("media")
 
 
-def test_a_run_is_watched_to_its_end(media, tmp_path, capsys):
+def test_a_run_is_sampled_to_its_end(media, tmp_path, capsys):
     out = tmp_path / "soak.json"
     BENCHMARK.main([*SHORT, "--source", "file", "--media", str(media), "--out", str(out)])
-    found = SoakResult.load(out)
-    assert found.outcome == "complete"
-    assert found.is_conserved
-    assert found.arrived > 0
-    assert found.pictures > 0
-    assert found.refused == 0
-    assert found.latency_ms.base == "schedule"
-    assert len(found.rss_bytes.values) == len(found.threads.values) > 1
-    assert found.provenance.configuration["source"] == "file"
-    assert "all of it: " in capsys.readouterr().out
+    result = SoakResult.load(out)
+    assert result.outcome == "complete"
+    assert result.is_conserved
+    assert result.arrived > 0
+    assert result.pictures > 0
+    assert result.refused == 0
+    assert result.latency_ms.base == "schedule"
+    assert len(result.rss_bytes.values) == len(result.threads.values) > 1
+    assert result.provenance.configuration["source"] == "file"
+    assert "all checks passed: " in capsys.readouterr().out
 
 
-def test_a_run_that_fails_says_why(media, tmp_path):
+def test_a_failed_run_exits_with_its_error(media, tmp_path):
     words = [*SHORT, "--source", "file", "--media", str(media), "--model", "no_such_model"]
     with pytest.raises(SystemExit, match=r"no page: headrace: .*no_such_model"):
         BENCHMARK.main([*words, "--out", str(tmp_path / "soak.json")])
@@ -40,7 +40,7 @@ def test_a_run_that_fails_says_why(media, tmp_path):
 AT = (0.0, 100.0, 200.0, 300.0, 400.0)
 
 
-def test_a_run_that_stays_as_it_is_is_right():
+def test_a_constant_run_passes_all_checks():
     assert soaked().is_right
 
 
@@ -55,11 +55,11 @@ def test_a_run_that_stays_as_it_is_is_right():
         {"warm_up_seconds": 500.0},
     ],
 )
-def test_what_grows_or_is_lost_is_not(change):
+def test_growth_and_losses_fail_the_checks(change):
     assert not soaked(**change).is_right
 
 
-def test_the_record_of_the_steps_may_grow():
+def test_memory_may_grow_by_the_step_record():
     growing = Series(at_seconds=AT, values=(1e9, 1e9, 1.005e9, 1.010e9, 1.015e9))
     assert soaked(rss_bytes=growing, frames_per_second=1000.0).is_memory_flat
     assert not soaked(rss_bytes=growing, frames_per_second=1.0).is_memory_flat
