@@ -31,39 +31,52 @@ class CamerasConfig:
     """Options of `bench cameras`."""
 
     index_file: Annotated[
-        Path, Option("{video_dir: {clip: frames}}.", flags=("--index-file", "--index_file"))
+        Path,
+        Option(
+            "JSON index of the cameras: {video_dir: {clip: frames}}.",
+            flags=("--index-file", "--index_file"),
+        ),
     ]
     cameras: Annotated[str | None, Option(CAMERA_NAMES)] = None
     sync: Annotated[
-        Sync, Option("Which frames of cameras belong together; by time, rates may differ.")
+        Sync,
+        Option("Match frames of different cameras by index, or by time, where rates may differ."),
     ] = "index"
     tolerance_ms: Annotated[
-        float, Option("How far from the reference's a frame may be, by time.", least=0)
+        float,
+        Option("Max time difference from the reference camera's frame, in milliseconds.", least=0),
     ] = 50.0
     reference: Annotated[
         str | None,
-        Option("The camera whose frames are the moments, or longest; the first if not given."),
+        Option("Camera whose frames define the moments, or longest; by default the first."),
     ] = None
     rate: Annotated[
         str | None,
         Option(
-            "Pictures a second; each camera is then a folder of pictures.", flags=("--framerate",)
+            "Images per second; each camera is then a folder of images.", flags=("--framerate",)
         ),
     ] = None
-    ranks: Annotated[tuple[int, ...], Option("Numbers of ranks, each a process.", least=1)] = (1, 2)
-    workers: Annotated[tuple[int, ...], Option("Numbers of workers of each rank.", least=1)] = (2,)
+    ranks: Annotated[
+        tuple[int, ...], Option("Numbers of ranks (processes) to measure.", least=1)
+    ] = (1, 2)
+    workers: Annotated[
+        tuple[int, ...], Option("Numbers of workers per rank to measure.", least=1)
+    ] = (2,)
     ways: Annotated[
-        tuple[CameraVariant, ...], Option("Besides plain decoding: loader, dataset, wandering.")
+        tuple[CameraVariant, ...],
+        Option("Variants to compare with plain decoding: loader, dataset, wandering."),
     ] = ("loader", "dataset", "wandering")
-    group_num: Annotated[int, Option("Clips in a batch.", least=1)] = 4
+    group_num: Annotated[int, Option("Clips per batch.", least=1)] = 4
     size: Annotated[
         tuple[int, int] | None, Option("Height and width of the frames.", least=1, metavar="H W")
     ] = (256, 704)
     """(height, width); None: the cameras' own size."""
-    repeats: Annotated[int, Option("Epochs of each.", least=1)] = 1
+    repeats: Annotated[int, Option("Epochs per variant.", least=1)] = 1
     max_seconds: Annotated[
         float,
-        Option("Clips are cut for all epochs to take about so long; 0 reads them whole.", least=0),
+        Option(
+            "Shorten clips so that all epochs take about this long; 0 reads them whole.", least=0
+        ),
     ] = 45.0
 
     def __post_init__(self) -> None:

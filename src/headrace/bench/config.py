@@ -15,21 +15,22 @@ from headrace.runs.run_options import ComputeOptions
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
-ModelName: TypeAlias = Annotated[str, Option("A classification model of torchvision.")]
+ModelName: TypeAlias = Annotated[str, Option("torchvision classification model.")]
 Weights: TypeAlias = Annotated[
-    str, Option("none (random ones: times are the same), DEFAULT (torchvision's), or a checkpoint.")
+    str,
+    Option("none (random; times are the same), DEFAULT (torchvision's own), or a checkpoint file."),
 ]
-OnDevice: TypeAlias = Annotated[Device, Option("Where the model runs.")]
-Prepared: TypeAlias = Annotated[PrepLevel, Option("How much preprocessing is done.")]
+OnDevice: TypeAlias = Annotated[Device, Option("Device of the model.")]
+Prepared: TypeAlias = Annotated[PrepLevel, Option("Amount of preprocessing.")]
 Threads: TypeAlias = Annotated[
-    int | None, Option("Threads of one operation of PyTorch on the CPU.", least=1)
+    int | None, Option("PyTorch threads per operation on the CPU.", least=1)
 ]
 
-BatchSize: TypeAlias = Annotated[int, Option("Frames in a batch.", least=1)]
+BatchSize: TypeAlias = Annotated[int, Option("Frames per batch.", least=1)]
 TurnSeconds: TypeAlias = Annotated[
-    float, Option("Duration of a repetition, about, in seconds.", above=0, most=3600)
+    float, Option("Approximate seconds per repetition.", above=0, most=3600)
 ]
-Repeats: TypeAlias = Annotated[int, Option("Repetitions of each variant.", least=1)]
+Repeats: TypeAlias = Annotated[int, Option("Repetitions per variant.", least=1)]
 
 USUAL_MODEL: Final = "resnet18"
 """Usual size, and fast enough for several batches per repetition on two cores; its convolutions

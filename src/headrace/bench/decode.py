@@ -63,9 +63,9 @@ class DecodeConfig(BenchmarkConfig):
     """Options of `bench decode`."""
 
     access: Annotated[
-        Access, Option("Stretches of 32 frames from a keyframe on, or single frames anywhere.")
+        Access, Option("Read runs of 32 frames from a keyframe, or single frames at random.")
     ] = "in-order"
-    gpu: Annotated[int, Option("Number of the NVIDIA GPU.", least=0)] = 0
+    gpu: Annotated[int, Option("Index of the NVIDIA GPU.", least=0)] = 0
     seconds: TurnSeconds = 2.0
     repeats: Repeats = 3
 

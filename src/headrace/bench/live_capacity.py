@@ -82,19 +82,21 @@ class LiveConfig(ThreadedModelConfig):
     """Options of `bench live`."""
 
     one_video_of: ClassVar = "live"
-    p95_ms: Annotated[float, Option("SLO: p95 latency in milliseconds.", above=0, most=600_000)] = (
-        100.0
+    p95_ms: Annotated[
+        float, Option("SLO: max p95 latency, in milliseconds.", above=0, most=600_000)
+    ] = 100.0
+    max_drop: Annotated[float, Option("SLO: max dropped frames, in percent.", least=0, most=50)] = (
+        1.0
     )
-    max_drop: Annotated[float, Option("SLO: drops, in percent.", least=0, most=50)] = 1.0
     search: Annotated[
-        Search, Option("What is raised: the rate of one stream, or the streams at their own rate.")
+        Search, Option("Raise the rate of one stream, or the number of streams at their own rate.")
     ] = "rate"
-    overload: Annotated[OverloadName, Option("What is done when frames are too many.")] = "auto"
-    batch_size: Annotated[int, Option("Frames in a batch, at most.", least=1)] = 1
-    seconds: Annotated[
-        float, Option("How long a step counts; longer if need be.", least=1, most=3600)
-    ] = 5.0
-    steps: Annotated[int, Option("Steps at most.", least=1, most=100)] = 12
+    overload: Annotated[
+        OverloadName, Option("Under overload, keep all frames or only the newest.")
+    ] = "auto"
+    batch_size: Annotated[int, Option("Max frames per batch.", least=1)] = 1
+    seconds: Annotated[float, Option("Min measured seconds per step.", least=1, most=3600)] = 5.0
+    steps: Annotated[int, Option("Max number of steps.", least=1, most=100)] = 12
 
     @property
     def slo(self) -> LatencySlo:

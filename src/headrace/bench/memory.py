@@ -36,16 +36,18 @@ class MemoryConfig(ThreadedModelConfig):
     ] = ()
     model_name: ModelName = RUN_MODEL
     sizes: Annotated[
-        tuple[Literal["360p", "720p", "1080p", "4K"], ...], Option("Sizes of the frames.")
+        tuple[Literal["360p", "720p", "1080p", "4K"], ...], Option("Frame sizes to measure.")
     ] = ("360p", "720p", "1080p", "4K")
-    batch_sizes: Annotated[tuple[int, ...], Option("Frames in a batch.", least=1)] = (1, 4, 16)
+    batch_sizes: Annotated[tuple[int, ...], Option("Batch sizes to measure.", least=1)] = (1, 4, 16)
     precisions: Annotated[
         tuple[Literal["auto", "float32", "float16", "bfloat16"], ...],
-        Option("float32, float16, bfloat16; auto: float32, and in 16 bits what suits the device."),
+        Option("Precisions to measure; auto: float32, and the 16-bit type that suits the device."),
     ] = ("auto",)
     max_memory: Annotated[
         str | None,
-        Option("Most to take, like 4GiB; else 1/4 of free main memory, 9/10 of a GPU's."),
+        Option(
+            "Memory limit, such as 4GiB; by default 1/4 of free RAM, or 9/10 of free GPU memory."
+        ),
     ] = None
 
     def __post_init__(self) -> None:

@@ -42,11 +42,11 @@ class OverlapConfig(ThreadedModelConfig):
 
     threads: Annotated[
         int | None,
-        Option("Threads of one operation of PyTorch; with 1, only stages run at once.", least=1),
+        Option("PyTorch threads per operation; with 1, only stages run in parallel.", least=1),
     ] = 1
     seconds: TurnSeconds = 3.0
     repeats: Annotated[
-        int, Option("Repetitions of each variant, at full speed and paced.", least=1)
+        int, Option("Repetitions per variant, both at full speed and paced.", least=1)
     ] = 2
 
 

@@ -31,27 +31,31 @@ class PrefetchConfig(BenchmarkConfig):
     """Options of `bench prefetch`."""
 
     prefetch_factor: Annotated[
-        tuple[int, ...], Option("Batches that each worker makes ahead.", least=1)
+        tuple[int, ...], Option("Batches that each worker loads in advance.", least=1)
     ] = (1, 2, 4, 8)
     workers: Annotated[int, Option("num_workers of the DataLoader.", least=1)] = 1
     step_ms: Annotated[
         float | None,
         Option(
-            "How long training on a batch takes; by default as long as loading one.",
+            "Milliseconds of a training step; by default the time to load a batch.",
             least=0,
             most=60_000,
         ),
     ] = None
-    batch_size: Annotated[int, Option("Clips in a batch.", least=1)] = 1
-    clip_len: Annotated[int, Option("Frames in a clip.", least=1)] = 16
-    stride: Annotated[int, Option("1 means consecutive frames.", least=1)] = 2
+    batch_size: Annotated[int, Option("Clips per batch.", least=1)] = 1
+    clip_len: Annotated[int, Option("Frames per clip.", least=1)] = 16
+    stride: Annotated[
+        int, Option("Stride of the frames in a clip; 1 means consecutive.", least=1)
+    ] = 2
     size: FrameSize = (256, 256)
-    boundary: Annotated[Boundary, Option("What a video that is shorter than a clip does.")] = "wrap"
+    boundary: Annotated[Boundary, Option("Handling of videos shorter than a clip.")] = "wrap"
     seconds: Annotated[
         float,
-        Option("How long a repetition takes, about; 300 batches at most.", above=0, most=3600),
+        Option(
+            "Approximate seconds per repetition, which has at most 300 batches.", above=0, most=3600
+        ),
     ] = 5.0
-    repeats: Annotated[int, Option("Repetitions of each setting.", least=1)] = 3
+    repeats: Annotated[int, Option("Repetitions per setting.", least=1)] = 3
 
 
 class PrefetchRepetition(Repetition):

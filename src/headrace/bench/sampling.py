@@ -29,23 +29,30 @@ class SamplingConfig(BenchmarkConfig):
 
     batch_size: BatchSize = 128
     size: FrameSize = (256, 256)
-    memory_budget: Annotated[str, Option("For frames that wait; like 256MiB or 1GiB.")] = "1GiB"
+    memory_budget: Annotated[str, Option("Memory for buffered frames, such as 256MiB or 1GiB.")] = (
+        "1GiB"
+    )
     """One variant has a quarter of it."""
-    burst: Annotated[int, Option("Frames in a burst.", least=2)] = 8
+    burst: Annotated[int, Option("Frames per burst.", least=2)] = 8
     rho: Annotated[
-        float, Option("Correlation of the gradients of two frames of a burst.", least=0, most=1)
+        float,
+        Option(
+            "Gradient correlation of two frames of a burst (intraclass correlation).",
+            least=0,
+            most=1,
+        ),
     ] = DEFAULT_RHO
     workers: Annotated[
-        int, Option("Processes or threads that decode, the same for all.", least=1)
+        int, Option("Decoding processes or threads, equal for all strategies.", least=1)
     ] = 2
-    strategies: Annotated[tuple[Way, ...], Option("Which to measure; the baseline always is.")] = (
-        WAYS
-    )
+    strategies: Annotated[
+        tuple[Way, ...], Option("Strategies to measure; the baseline is always measured.")
+    ] = WAYS
     seconds: Annotated[
-        float, Option("How long each repetition is measured; warming up comes on top.", above=0)
+        float, Option("Measured seconds per repetition, without warm-up.", above=0)
     ] = 10.0
     """Warm-up takes at most six times as long."""
-    repeats: Annotated[int, Option("Repetitions of each strategy.", least=1)] = 3
+    repeats: Annotated[int, Option("Repetitions per strategy.", least=1)] = 3
 
     def __post_init__(self) -> None:
         super().__post_init__()

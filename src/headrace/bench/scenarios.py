@@ -28,12 +28,12 @@ class ScenariosConfig(ThreadedModelConfig):
 
     one_video_of: ClassVar = "scenarios"
     batch_size: Annotated[
-        int, Option("Frames in a batch; in real time at most, none waits for others.", least=1)
+        int, Option("Frames per batch; in real time an upper limit.", least=1)
     ] = 1
-    seconds: Annotated[
-        float, Option("Duration of a repetition, about, in seconds.", least=2, most=3600)
-    ] = 13.0
-    repeats: Annotated[int, Option("Repetitions of each scenario.", least=1)] = 2
+    seconds: Annotated[float, Option("Approximate seconds per repetition.", least=2, most=3600)] = (
+        13.0
+    )
+    repeats: Annotated[int, Option("Repetitions per scenario.", least=1)] = 2
 
 
 class ScenarioRepetition(LiveRepetition):

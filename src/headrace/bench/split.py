@@ -40,7 +40,7 @@ class SplitConfig(ModelTurnsConfig):
     split_points: Annotated[
         str | None,
         Option(
-            "Layers to cut behind, with commas between; by default three of the model's blocks.",
+            "Comma-separated layers to split after; by default three of the model's blocks.",
             flags=("--split-point",),
             metavar="LAYER,...",
         ),

@@ -21,7 +21,9 @@ from headrace.report.benchmark_page import Column
 ITERATIONS: Final = 100
 """Min iterations of a quotable CV."""
 
-Batches: TypeAlias = Annotated[tuple[int, ...], Option("Frames in a batch.", least=1)]
+Batches: TypeAlias = Annotated[
+    tuple[int, ...], Option("Frames per batch, one value per candidate.", least=1)
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,20 +32,19 @@ class StabilityConfig(ThreadedModelConfig):
 
     one_video_of: ClassVar = "stability"
     target: Annotated[
-        float, Option("Steady is a CV of the FPS by iteration below this.", above=0, most=1)
+        float, Option("Max CV of the per-iteration FPS that counts as steady.", above=0, most=1)
     ] = 0.05
     iterations: Annotated[
-        int, Option("Batches that count in a repetition; a CV needs 100 or more.", least=20)
+        int, Option("Measured batches per repetition; a CV needs 100 or more.", least=20)
     ] = ITERATIONS
     batch_sizes: Batches = (1, 2, 4, 8, 16)
     queue_depths: Annotated[
-        tuple[int, ...], Option("Batches that may wait behind each stage.", least=1)
+        tuple[int, ...],
+        Option("Max queued batches behind each stage, one value per candidate.", least=1),
     ] = (1, 2, 4, 8)
-    repeats: Annotated[
-        int, Option("Repetitions of each candidate; the median counts.", least=1)
-    ] = 3
+    repeats: Annotated[int, Option("Repetitions per candidate; the median counts.", least=1)] = 3
     max_seconds: Annotated[
-        float, Option("No candidate is begun that would end later; the first is.", above=0)
+        float, Option("Start no further candidate that would end after this many seconds.", above=0)
     ] = 90.0
 
 

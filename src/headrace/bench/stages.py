@@ -185,7 +185,7 @@ class StagesConfig(ThreadedModelConfig):
     seconds: TurnSeconds = 4.0
     repeats: Annotated[int, Option("Repetitions.", least=1)] = 5
     tensorboard: Annotated[
-        Path | None, Option("Folder for TensorBoard: the times of each batch, and the trace.")
+        Path | None, Option("Folder for TensorBoard: times of each batch, and the trace.")
     ] = None
 
 

@@ -35,20 +35,20 @@ class WorkersConfig(BenchmarkConfig):
     """Options of `bench workers`."""
 
     workers: Annotated[
-        tuple[int, ...], Option("Values of num_workers; 0 is the process itself.", least=0)
+        tuple[int, ...], Option("Values of num_workers; 0 loads in the main process.", least=0)
     ] = (0, 1, 2, 4, 8)
-    batch_size: Annotated[int, Option("Clips in a batch.", least=1)] = 4
-    clip_len: Annotated[int, Option("Frames in a clip.", least=1)] = 16
-    stride: Annotated[int, Option("1 means consecutive frames.", least=1)] = 2
+    batch_size: Annotated[int, Option("Clips per batch.", least=1)] = 4
+    clip_len: Annotated[int, Option("Frames per clip.", least=1)] = 16
+    stride: Annotated[
+        int, Option("Stride of the frames in a clip; 1 means consecutive.", least=1)
+    ] = 2
     size: FrameSize = (256, 256)
-    boundary: Annotated[Boundary, Option("What a video that is shorter than a clip does.")] = (
-        "error"
-    )
+    boundary: Annotated[Boundary, Option("Handling of videos shorter than a clip.")] = "error"
     clips_per_video: Annotated[
         int | None,
-        Option("Clips of each video in an epoch; by default 4 batches a worker.", least=1),
+        Option("Clips per video and epoch; by default enough for 4 batches per worker.", least=1),
     ] = None
-    repeats: Annotated[int, Option("Epochs for each number of workers.", least=1)] = 3
+    repeats: Annotated[int, Option("Epochs per number of workers.", least=1)] = 3
 
     @property
     def times(self) -> int:

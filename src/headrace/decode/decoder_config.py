@@ -200,13 +200,13 @@ ON_CPU = DecoderConfig()
 
 
 DECODE_OPTION: Final = Option(
-    "What decodes files, and where: the CPU, an NVIDIA GPU, both, or another library.",
+    "Decoder of files: on the CPU, on an NVIDIA GPU, on both, or by another library.",
     metavar="cpu|cuda[:N]|auto|torchcodec[:cuda:N]|pynvvideocodec:cuda[:N]",
     check=DecoderConfig.parse,
     completions={
         "cpu": "PyAV, on the CPU",
         "cuda": "NVDEC, on the first NVIDIA GPU",
-        "auto": "the CPU and the first NVIDIA GPU, each where it is sooner",
+        "auto": "the CPU and the first NVIDIA GPU, whichever finishes earlier",
         "torchcodec": "torchcodec, on the CPU",
         "torchcodec:cuda": "torchcodec, on the first NVIDIA GPU",
         "pynvvideocodec:cuda": "PyNvVideoCodec, on the first NVIDIA GPU",

@@ -153,31 +153,37 @@ class ExtractionOptions(ABC):
     """Content of an output folder: `frames`."""
     sources: Annotated[
         tuple[str, ...],
-        SourceArgument("Videos, folders of them, or lists (.txt, .csv, .jsonl).", metavar="SOURCE"),
+        SourceArgument(
+            "Video files, folders of them, or lists (.txt, .csv, .jsonl).", metavar="SOURCE"
+        ),
     ]
     """Paths of videos; a path given twice is read once."""
     out: Annotated[
         Path,
-        Option("Folder: new, or begun by the same command before.", flags=("-o", "--out")),
+        Option(
+            "Output folder: new, or from an earlier run of the same command.", flags=("-o", "--out")
+        ),
     ]
     """Output folder: new, or started by the same request."""
     workers: Annotated[
         int | None,
-        Option("Processes; without it one for each core. The result is the same.", least=1),
+        Option(
+            "Worker processes; by default one per core. The output does not depend on it.", least=1
+        ),
     ] = None
     """Worker processes; None means one for each core this process may use. The output does not
     depend on it."""
     on_error: Annotated[
         OnError,
         Option(
-            "Bad videos and frames are left out and listed, end it, or, where frames are damaged, "
-            "come as FFmpeg shows them."
+            "At bad videos and frames: leave them out and list them, stop, or keep FFmpeg's "
+            "concealment of damaged frames."
         ),
     ] = "skip"
     """Bad videos and frames are left out and listed, end the extraction, or, where frames are
     damaged, come as FFmpeg shows them."""
     retry: Annotated[
-        bool, Option("Try again what ended two workers in an earlier run.", flags=("--retry",))
+        bool, Option("Retry chunks that killed two workers in an earlier run.", flags=("--retry",))
     ] = False
     """Whether chunks that ended two workers in an earlier run are tried again."""
     rate: Annotated[str | None, RATE_OPTION] = None
@@ -189,15 +195,16 @@ class ExtractionOptions(ABC):
     holds for `auto`."""
     spill: Annotated[
         Path | None,
-        Option(
-            "Folder on a local disk that keeps decoded frames, packed, for later runs and loaders."
-        ),
+        Option("Folder on a local disk for packed decoded frames, for later runs and loaders."),
     ] = None
     """Folder on a local disk for decoded frames, packed: stored ones are read, the others decoded
     and stored. A loader or reader of the same size, fit and interpolation reads them too."""
     spill_budget: Annotated[
         str | None,
-        Option("Most bytes in that folder; without it what it has, or 50GB.", check=parse_bytes),
+        Option(
+            "Size limit of the --spill folder; by default its last limit, or 50GB.",
+            check=parse_bytes,
+        ),
     ] = None
     """Most bytes in that folder. None: what it was last opened with, or 50 GB."""
     shape: FrameFormat = WHOLE_FRAMES

@@ -54,13 +54,13 @@ class ImageEncoder:
             format, or the prefix is not valid in a file name.
     """
 
-    prefix: Annotated[str, Option("Put before the name of each picture.")] = ""
+    prefix: Annotated[str, Option("Prefix of each image file name.")] = ""
     """Prefix of each file name."""
-    format: Annotated[ImageFormat, Option("Of the pictures.")] = "png"
+    format: Annotated[ImageFormat, Option("Format of the images.")] = "png"
     """png is lossless and large; jpg is fast; webp and avif are small and slow."""
     quality: Annotated[
         int | None,
-        Option("1 to 100, not for png; without it jpg 90, webp 80, avif 75."),
+        Option("Quality from 1 to 100, not for png; by default jpg 90, webp 80, avif 75."),
     ] = None
     """1 to 100; None: 90 for jpg, 80 for webp, 75 for avif."""
 

@@ -91,16 +91,16 @@ class BoxChoice:
     (by model), and keep the best 100 to 300 per image.
     """
 
-    threshold: Annotated[
-        float, Option("Leave out boxes that are less sure: 0 to 1.", metavar="SCORE")
-    ] = 0.7
+    threshold: Annotated[float, Option("Minimum score of a box, from 0 to 1.", metavar="SCORE")] = (
+        0.7
+    )
     max_boxes: Annotated[
-        int | None, Option("Keep the surest N of a picture.", least=1, metavar="N")
+        int | None, Option("Max boxes per image, highest scores first.", least=1, metavar="N")
     ] = None
     """None: all."""
     classes: Annotated[
         tuple[str, ...],
-        Option("Keep these classes only, as person,dog.", metavar="NAME,NAME"),
+        Option("Keep only these classes, such as person,dog.", metavar="NAME,NAME"),
     ] = ()
     """Class names, or numbers if the weights have no names; empty: all."""
 

@@ -24,18 +24,18 @@ class PlannedClips:
     num_frames: Annotated[
         int | None,
         Option(
-            "Frames of a clip; single frames if it is not given.",
+            "Frames per clip; by default single frames.",
             least=1,
             flags=("--num-frames", "--clip-len"),
         ),
     ] = None
-    stride: Annotated[int, Option("From one frame of a clip to the next.", least=1)] = 1
+    stride: Annotated[
+        int, Option("Stride of the frames in a clip; 1 means consecutive.", least=1)
+    ] = 1
     fps: Annotated[
-        str | None, Option("Frames of a clip per second of media time, in place of a stride.")
+        str | None, Option("Frames of a clip per second of video, instead of a stride.")
     ] = None
-    boundary: Annotated[Boundary, Option("What a video does that is shorter than a clip.")] = (
-        "error"
-    )
+    boundary: Annotated[Boundary, Option("Handling of videos shorter than a clip.")] = "error"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,26 +43,31 @@ class PlanConfig(PlannedClips):
     """Options of a plan; names as in `FrameLoader` and `ClipLoader`."""
 
     batch_size: Annotated[
-        int | None, Option("Frames in a batch, 128; or clips, 8, if it is not given.", least=1)
+        int | None, Option("Frames or clips per batch; by default 128 frames, or 8 clips.", least=1)
     ] = None
     memory_budget: Annotated[
-        int | str, Option("Memory for buffered frames and three batches, like 256MiB or 1GiB.")
+        int | str, Option("Memory for buffered frames and three batches, such as 256MiB or 1GiB.")
     ] = "1GiB"
     size: FrameSize = (256, 256)
     target: Annotated[
         float | None,
-        Option("Frames per second that the model takes.", least=1, flags=("--target-fps",)),
+        Option("Frames per second that the model consumes.", least=1, flags=("--target-fps",)),
     ] = None
     """None: as many as possible."""
     rho: Annotated[
-        float, Option("Correlation of the gradients of two frames of a burst.", least=0, most=1)
+        float,
+        Option(
+            "Gradient correlation of two frames of a burst (intraclass correlation).",
+            least=0,
+            most=1,
+        ),
     ] = DEFAULT_RHO
     frames_per_burst: Annotated[
         int | None,
-        Option("Frames in a burst; chosen if it is not given.", least=2, flags=("--burst",)),
+        Option("Frames per burst; by default chosen by the plan.", least=2, flags=("--burst",)),
     ] = None
     spill: Annotated[
-        str | None, Option("Folder on a local disk for packed frames; estimates what it takes.")
+        str | None, Option("Folder on a local disk for packed frames; the plan estimates its size.")
     ] = None
     trial_seconds: float | None = None
     """Seconds to run each strategy; None: predictions only."""

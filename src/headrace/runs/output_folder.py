@@ -30,7 +30,7 @@ def check_out(folder: Path) -> None:
         raise ConfigError(f"cannot write to {folder}: it is not a folder; give another one")
 
 
-OUT_OPTION: Final = Option("Folder of the results.", check=check_out)
+OUT_OPTION: Final = Option("Output folder.", check=check_out)
 
 
 def prepare_folder(folder: Path, *sources: Path) -> None:

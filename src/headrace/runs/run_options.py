@@ -32,18 +32,19 @@ TRACE_STEPS: Final = 20
 class TracingOptions:
     """Tracing for other tools; off by default, at no cost."""
 
-    nvtx: Annotated[bool, Option("Make NVTX ranges, for nsys profile.", flags=("--nvtx",))] = False
+    nvtx: Annotated[bool, Option("Emit NVTX ranges for nsys profile.", flags=("--nvtx",))] = False
     """Needs the extra `nvtx`."""
     trace: Annotated[
-        bool, Option("Write a trace of the first steps, for Perfetto.", flags=("--trace",))
+        bool, Option("Write a Perfetto trace of the first steps.", flags=("--trace",))
     ] = False
     """Traced steps are slower."""
     trace_steps: Annotated[
-        int | None, Option("Steps in the trace, after the first one; 20.", least=1, metavar="N")
+        int | None,
+        Option("Steps in the trace, after the first; 20 by default.", least=1, metavar="N"),
     ] = None
     """Steps after the profiler's warm-up; None means 20."""
     tensorboard: Annotated[
-        Path | None, Option("Log each step there, for TensorBoard.", metavar="DIR")
+        Path | None, Option("Folder for TensorBoard logs of each step.", metavar="DIR")
     ] = None
     """One subfolder for each run, with the trace; needs the extra `tensorboard`."""
 
@@ -65,8 +66,9 @@ class InputOptions:
     sources: Annotated[
         tuple[str, ...],
         SourceArgument(
-            "A video, folder or glob; a camera: 0; rtsp://, rtsps://, http(s)://, udp://; a "
-            "pattern: test://; a list: cameras.streams. Several make batches.",
+            "Video file, folder or glob; camera number (0); address (rtsp://, rtsps://, http(s)://, "
+            "udp://); test pattern (test://); or list of addresses (cameras.streams). Several "
+            "sources share batches.",
             is_needed=False,
             metavar="SOURCE",
         ),
@@ -74,14 +76,14 @@ class InputOptions:
     """Files are read one after the other."""
     rate: Annotated[str | None, RATE_OPTION] = None
     """None: sources are videos."""
-    stride: Annotated[int, Option("Every n-th frame; 1 means all.", least=1)] = 1
-    max_steps: Annotated[int | None, Option("Stop after so many steps.", least=1, metavar="N")] = (
-        None
-    )
+    stride: Annotated[int, Option("Process every n-th frame; 1 means all.", least=1)] = 1
+    max_steps: Annotated[int | None, Option("Stop after N steps.", least=1, metavar="N")] = None
     """None: until the last video ends."""
     on_error: Annotated[
         OnError,
-        Option("Damaged frames end the run, are left out, or come as FFmpeg shows them; listed."),
+        Option(
+            "At damaged frames: stop, leave them out, or keep FFmpeg's concealment; all are listed."
+        ),
     ] = "raise"
     """Skipped and concealed frames are counted and listed."""
     decode: Annotated[str, DECODE_OPTION] = "cpu"
@@ -101,21 +103,23 @@ class ExecutionOptions:
     fit_batch: bool = False
     """Whether the run measures the best batch size first; `batch_size` is the maximum then."""
     prep_on_gpu: Annotated[
-        bool, Option("Preprocess on the GPU, wherever the model runs.", flags=("--prep-on-gpu",))
+        bool,
+        Option("Preprocess on the GPU, whatever the model's device.", flags=("--prep-on-gpu",)),
     ] = False
     amp: Annotated[
         bool,
-        Option("Compute in 16 bits where the model can: less memory.", flags=("--use-amp",)),
+        Option("Compute in 16-bit autocast, with less memory.", flags=("--use-amp",)),
     ] = False
     """By autocast: float16 on a GPU, bfloat16 on the CPU and for a split model."""
     compile: Annotated[
-        bool, Option("Compile the model first, by torch.compile.", flags=("--enable-compile",))
+        bool,
+        Option("Compile the model with torch.compile before the run.", flags=("--enable-compile",)),
     ] = False
     """Compilation precedes the run."""
     split_point: Annotated[
         str | None,
         Option(
-            "Run the model up to this layer on the CPU, from there on the device.",
+            "Run the model on the CPU up to this layer, and the rest on the device.",
             metavar="MODEL:LAYER",
         ),
     ] = None
@@ -123,7 +127,7 @@ class ExecutionOptions:
     core_bind: Annotated[
         str | None,
         Option(
-            "Processor cores to run on, with a thread each.",
+            "CPU cores to run on, one thread each.",
             metavar="0-3,6|all",
             check=check_cores,
         ),
@@ -136,23 +140,23 @@ class ExecutionOptions:
 class ComputeOptions:
     """Model, device and batches of a run."""
 
-    model_name: Annotated[str, Option("A model of torchvision: headrace models lists them.")] = (
+    model_name: Annotated[str, Option("torchvision model; headrace models lists them.")] = (
         "mobilenet_v2"
     )
     """A classification or video model; with detection options, a detection model."""
     weights: Annotated[str, WEIGHTS_OPTION] = "DEFAULT"
     batch_size: Annotated[
-        int, Option("Frames or pictures of one size in a step.", least=1, metavar="N")
+        int, Option("Frames or images per step, all of one size.", least=1, metavar="N")
     ] = 16
     """Decoded frames waiting for the model take up to 1 GiB, or four batches where these are
     larger; the stages hold ten batches more."""
     prep_level: Annotated[
-        PrepLevel, Option("How much preprocessing is done; medium is the model's own.")
+        PrepLevel, Option("Amount of preprocessing; medium is the model's own.")
     ] = "medium"
     """See headrace.preprocess.levels."""
-    device: Annotated[Device, Option("Where the model runs.")] = "cpu"
+    device: Annotated[Device, Option("Device of the model.")] = "cpu"
     threads: Annotated[
-        int | None, Option("Threads of one operation on the CPU.", least=1, metavar="N")
+        int | None, Option("PyTorch threads per operation on the CPU.", least=1, metavar="N")
     ] = None
     """None: PyTorch's default."""
     execution: ExecutionOptions = field(default_factory=ExecutionOptions)
@@ -183,18 +187,18 @@ class OutputOptions:
 
     out: Annotated[Path, OUT_OPTION] = Path("headrace_run")
     """Created if missing."""
-    video: Annotated[bool, Option("Write an annotated video or not.")] = True
+    video: Annotated[bool, Option("Write an annotated video, or not.")] = True
     """For images, annotated copies; predictions are always written."""
     predictions: Annotated[
-        RowFormat, Option("Predictions as JSON lines, or as a Parquet table.")
+        RowFormat, Option("Write predictions as JSON lines or as a Parquet table.")
     ] = "jsonl"
     """A table needs the extra `parquet`."""
-    top_k: Annotated[int, Option("Classes that are named for each frame.", least=1)] = 1
+    top_k: Annotated[int, Option("Number of classes to list per frame.", least=1)] = 1
     """The likeliest first."""
     sinks: Annotated[
         tuple[str, ...],
         Option(
-            "A class of your own that takes the results as well; its code is run; repeatable.",
+            "Also pass the results to this class; runs its code; repeatable.",
             flags=("--sink",),
             metavar="MODULE:CLASS",
             is_repeated=True,
@@ -212,7 +216,7 @@ class DetectionOptions:
 
     choice: BoxChoice = field(default_factory=BoxChoice)
     """Filter of the boxes."""
-    parquet: Annotated[bool, Option("Write boxes.parquet beside coco.json, or not.")] = True
+    parquet: Annotated[bool, Option("Write boxes.parquet next to coco.json, or not.")] = True
     """Needs the extra `parquet`."""
     lines: bool = False
     """Whether to write JSON lines as well, readable during the run."""
@@ -233,34 +237,36 @@ class FlowOptions:
 
     view: Annotated[
         View,
-        Option("Watch it: as a page, with metrics; metrics without a page; in a window."),
+        Option("Show the run on a web page with metrics, as metrics alone, or in a window."),
     ] = "none"
     pace: Annotated[
         PaceName,
-        Option("Files as fast as they can (auto, offline), or as they would be played."),
+        Option("Read files at full speed (auto, offline) or at their frame rate (realtime)."),
     ] = "auto"
     """Cameras and network sources are always read in real time."""
     overload: Annotated[
         OverloadName,
-        Option("Too many frames: keep all, or let newer ones replace older ones (auto)."),
+        Option("Under overload, keep all frames or only the newest; auto: keep-last in real time."),
     ] = "auto"
     """`auto`: `keep-last` in real time, `keep-all` offline."""
     max_staleness: Annotated[
         str | None,
-        Option('Drop frames that are older, such as "200ms".', metavar="SPAN", check=parse_seconds),
+        Option(
+            'Drop frames older than this, such as "200ms".', metavar="SPAN", check=parse_seconds
+        ),
     ] = None
     """Stale frames are dropped between stages; None: frames of any age are kept."""
     queue: Annotated[
         int | None,
-        Option("Frames of each source that may wait for their turn.", least=1, metavar="N"),
+        Option("Max queued frames per source.", least=1, metavar="N"),
     ] = None
     """None means 1 with `keep-last`, else 2."""
     wait_for_source: Annotated[
-        bool, Option("Wait for a source that is not there yet.", flags=("--wait-for-source",))
+        bool, Option("Wait for a source that cannot be opened yet.", flags=("--wait-for-source",))
     ] = False
     """False: a source that cannot be opened at the start ends the run."""
     max_seconds: Annotated[
-        float | None, Option("Stop reading after so many seconds.", metavar="SECONDS")
+        float | None, Option("Stop reading after this many seconds.", metavar="SECONDS")
     ] = None
     """None: until the sources end."""
 
@@ -284,14 +290,22 @@ class LiveClipOptions:
 
     clip_len: Annotated[
         int | None,
-        Option("Frames of a clip, for a video model; its own if left out.", least=1, metavar="N"),
+        Option(
+            "Frames per clip of a video model; by default the model's own number.",
+            least=1,
+            metavar="N",
+        ),
     ] = None
     clip_stride: Annotated[
-        int, Option("Of the frames of a clip; 1 means consecutive ones.", least=1)
+        int, Option("Stride of the frames in a clip; 1 means consecutive.", least=1)
     ] = 1
     clip_hop: Annotated[
         int | None,
-        Option("Frames from one clip to the next; its span if left out.", least=1, metavar="N"),
+        Option(
+            "Frames from one clip start to the next; by default the span of a clip.",
+            least=1,
+            metavar="N",
+        ),
     ] = None
 
     def __post_init__(self) -> None:

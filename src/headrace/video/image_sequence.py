@@ -23,7 +23,7 @@ _MAX_RATE = 10_000
 Rate = Fraction | float | str
 """Images per second of media time: 10, 12.5, "30000/1001"."""
 RATE_OPTION: Final = Option(
-    "Pictures a second; a path is then a folder of pictures, or a pattern such as frames/%05d.jpg.",
+    "Images per second; each path is then an image folder or a pattern (frames/%05d.jpg).",
     flags=("--framerate",),
     metavar="RATE",
 )

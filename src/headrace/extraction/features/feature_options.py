@@ -92,14 +92,17 @@ class FeatureOptions(ExtractionOptions):
     """Ray cluster that runs the workers, in place of this machine: see `sized`."""
     allow_nan: Annotated[
         bool,
-        Option("Keep features with NaN or Inf, in place of listing them.", flags=("--allow-nan",)),
+        Option(
+            "Keep features with NaN or Inf; by default they are left out and listed.",
+            flags=("--allow-nan",),
+        ),
     ] = False
     """Whether features with NaN or Inf are written; else their samples are lost, and named. Chunks
     with such features are never cached."""
     cache: Annotated[
         str,
         Option(
-            "Where results are kept for other runs; a password is safest in the environment.",
+            "Cache for results of this and other runs; give a password in the environment only.",
             metavar="sqlite|PATH|redis://HOST|none",
             variable="HEADRACE_CACHE",
         ),

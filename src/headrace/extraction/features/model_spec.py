@@ -27,7 +27,7 @@ class ClipShape:
 
     num_frames: int
     stride: Annotated[
-        int, Option("Of the frames of a clip; 1 means consecutive ones.", least=1)
+        int, Option("Stride of the frames in a clip; 1 means consecutive.", least=1)
     ] = 1
     """1 means consecutive frames."""
 
@@ -124,7 +124,7 @@ class TorchvisionModelSpec:
     """torchvision's name: `resnet50`; a video model such as `r3d_18` takes clips."""
     layer: Annotated[
         str | None,
-        Option("Whose output is taken; if left out, what its classifier is given."),
+        Option("Layer to take the output of; by default the input of the classifier."),
     ] = None
     """Name of the layer in `named_modules()`. None: the input of the classifier, the pooled
     features."""
@@ -132,7 +132,7 @@ class TorchvisionModelSpec:
     """`DEFAULT` (torchvision's own), `none` (random, the same in each process) or the path of a
     checkpoint."""
     prep_level: Annotated[
-        PrepLevel, Option("How much preprocessing is done; medium is the model's own.")
+        PrepLevel, Option("Amount of preprocessing; medium is the model's own.")
     ] = "medium"
 
     def __post_init__(self) -> None:
@@ -175,12 +175,13 @@ class Numerics:
     """Device and precision of a model; they affect the last digits of features."""
 
     device: Annotated[
-        str, Option("cuda: every GPU, a process each.", metavar="cpu|cuda|cuda:N")
+        str,
+        Option("Device of the model; cuda: all GPUs, one process each.", metavar="cpu|cuda|cuda:N"),
     ] = "cpu"
     """`cpu`, `cuda` (the first GPU) or `cuda:N`."""
     precision: Precision = "float32"
     """Below float32 by autocast: weights stay in float32."""
-    dtype: Annotated[FeatureType, Option("Of the features as they are kept.")] = "float32"
+    dtype: Annotated[FeatureType, Option("Dtype of the stored features.")] = "float32"
     """Dtype of stored features."""
 
     def __post_init__(self) -> None:

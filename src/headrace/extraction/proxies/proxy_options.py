@@ -123,10 +123,10 @@ class ProxyOptions(ExtractionOptions):
     """Size of the proxies."""
     gop: Annotated[
         int | None,
-        Option("Frames from one keyframe to the next; without it 8, for mjpeg 1.", least=1),
+        Option("Frames per GOP; by default 8, for mjpeg 1.", least=1),
     ] = None
     """Frames from one keyframe to the next; None: 8, or 1 where the codec has keyframes only."""
-    codec: Annotated[Codec, Option("Of the proxies.")] = "h264"
+    codec: Annotated[Codec, Option("Codec of the proxies.")] = "h264"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -32,12 +32,18 @@ class LabelledInput:
     """Paths of videos, folders, or lists of videos."""
     labels: Annotated[
         Path | None,
-        Option("Retrain: CSV of path,label; without it labels are dummies.", check=check_labels),
+        Option(
+            "Retrain: CSV file with columns path,label; by default labels are random.",
+            check=check_labels,
+        ),
     ] = None
     """See `read_labels`. None gives each frame a random dummy label: times are meaningful then, the
     head is not."""
     held_out: Annotated[
-        float, Option("Retrain: videos of each class kept for the accuracy.", metavar="SHARE")
+        float,
+        Option(
+            "Retrain: share of each class's videos held out to measure accuracy.", metavar="SHARE"
+        ),
     ] = 0.2
     """Held-out videos are not trained on."""
     stride: int = 1
@@ -76,24 +82,26 @@ class TrainOptions:
     seed.
     """
 
-    epochs: Annotated[int, Option("Retrain: how often each frame comes.", least=1)] = 1
+    epochs: Annotated[int, Option("Retrain: passes over the training frames.", least=1)] = 1
     max_steps: int | None = None
     """Steps of the training, at most; None: all epochs."""
-    learning_rate: Annotated[float, Option("Retrain: step size of Adam.")] = 1e-3
+    learning_rate: Annotated[float, Option("Retrain: learning rate of Adam.")] = 1e-3
     """Approximate change of each weight in a step."""
     train_from: Annotated[
         str | None,
-        Option("Retrain: train all from this layer on, not the head alone.", metavar="LAYER"),
+        Option("Retrain: train this layer and all after it, not only the head.", metavar="LAYER"),
     ] = None
     checkpoint_gradients: Annotated[
         bool,
         Option(
-            "Retrain: trained layers recompute what they would keep; less memory.",
+            "Retrain: recompute activations in the backward pass, with less memory.",
             flags=("--checkpoint-gradients",),
         ),
     ] = False
     """Steps take longer."""
-    seed: Annotated[int, Option("Retrain: another one trains another way.", least=0)] = 0
+    seed: Annotated[
+        int, Option("Retrain: seed of frame order, initial head and held-out videos.", least=0)
+    ] = 0
     """Seed of the frame order, the initial head, and the choice of held-out videos."""
 
     def __post_init__(self) -> None:

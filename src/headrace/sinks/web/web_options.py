@@ -21,14 +21,17 @@ class WebOptions:
     address: Annotated[
         str,
         Option(
-            "Where the page is served; others need a token.",
+            "Address to serve the page at; any but a loopback address requires a token.",
             flags=("--web-address",),
             metavar="ADDRESS",
         ),
     ] = "127.0.0.1"
     """A loopback address is for browsers on this machine; any other requires a token."""
     port: Annotated[
-        int, Option("Its port; 0 for any.", least=0, most=65535, flags=("--web-port",))
+        int,
+        Option(
+            "Port of the page; 0 means any free one.", least=0, most=65535, flags=("--web-port",)
+        ),
     ] = PORT
     token: str | None = field(default=None, repr=False)
     """Token that browsers send, never recorded. None: generated for each run if other machines can
@@ -36,7 +39,7 @@ class WebOptions:
     hosts: Annotated[
         tuple[str, ...],
         Option(
-            "A name it may be asked for under, as a proxy's; repeatable.",
+            "Further host name to accept, such as a reverse proxy's; repeatable.",
             flags=("--web-host",),
             metavar="NAME",
             is_repeated=True,
