@@ -70,7 +70,7 @@ class FrameEstimate(PixelEstimate):
     @property
     def contents(self) -> str:
         """The output in words."""
-        return f"{counted(self.frames, 'picture')} of {counted(self.videos, 'video')}"
+        return f"{counted(self.frames, 'image')} of {counted(self.videos, 'video')}"
 
     @property
     def size_basis(self) -> str:
@@ -83,9 +83,9 @@ class FrameEstimate(PixelEstimate):
 class FrameExtraction(Extraction[FrameExtractionOptions]):
     """Prepared extraction of image files: `FrameExtraction.prepare(options).run()`."""
 
-    noun: ClassVar[str] = "picture"
+    noun: ClassVar[str] = "image"
     roles: ClassVar[Mapping[str, Role]] = {"decode": "decode", "encode": "sink", "write": "sink"}
-    concealed: ClassVar[str] = "the file is damaged there; the picture is what FFmpeg shows instead"
+    concealed: ClassVar[str] = "the file is damaged there; the image shows FFmpeg's concealment"
     outputs: ClassVar[tuple[str, ...]] = (TABLE,)
     function: ChildFunction = field(default=extract_frames)
 

@@ -66,9 +66,9 @@ class InputOptions:
     sources: Annotated[
         tuple[str, ...],
         SourceArgument(
-            "Video file, folder or glob; camera number (0); address (rtsp://, rtsps://, http(s)://, "
-            "udp://); test pattern (test://); or list of addresses (cameras.streams). Several "
-            "sources share batches.",
+            "Video file, folder or glob; camera number (0); address (rtsp://, rtsps://, "
+            "http(s)://, udp://); test pattern (test://); or list of addresses (cameras.streams). "
+            "Several sources share batches.",
             is_needed=False,
             metavar="SOURCE",
         ),
