@@ -235,7 +235,7 @@ def _doors(trial: Trial) -> None:
 
 def _demo(trial: Trial) -> None:
     printed = trial.command("demo", "--quiet")
-    assert "Right: 180 of 180 frames" in printed, printed[-500:]
+    assert "Correct labels: 180 of 180 frames" in printed, printed[-500:]
 
 
 def _tests(trial: Trial) -> None:

@@ -56,7 +56,7 @@ def test_it_says_what_comes_and_what_became_of_each_and_leaves_a_page(hold, tmp_
     code, out, err = hold(WHOLE, FAILING)
     assert code == 1
     lines = out.splitlines()
-    assert lines[0] == f"To be measured: 2 benchmarks, about 2 min. Folder: {out_dir}"
+    assert lines[0] == f"To measure: 2 benchmarks, about 2 min. Folder: {out_dir}"
     assert lines[1].startswith("Measured gains: good.")
     assert out.endswith(f"Report: {out_dir}/all.html\nRecord: {out_dir}/all.json\n")
     assert max(map(len, lines[1:-2])) <= 80
@@ -101,7 +101,7 @@ def test_a_real_experiment_is_measured_then_taken(call, tmp_path):
     assert record["provenance"]["command"][0] == "headrace"
     again, out, err = call(*asked)
     assert (again, err) == (0, "")
-    assert "To be measured: 0 benchmarks; 1 measured before." in out
+    assert "To measure: 0 benchmarks; 1 measured before." in out
     assert "1 of them by an earlier suite" in " ".join(out.split())
 
 
@@ -134,7 +134,7 @@ def test_ctrl_c_leaves_the_report_of_what_there_is(call, video, tmp_path, monkey
     monkeypatch.setattr(suite_runner, "measure_registered", measure)
     code, said, err = call("bench", "all", video, "--out", out)
     assert code == 130, err
-    assert err.strip().endswith(f"interrupted; what was measured is kept in {out}")
+    assert err.strip().endswith(f"interrupted; finished benchmarks are kept in {out}")
     assert "It was interrupted: the same command goes on" in " ".join(said.split())
     page = (out / "all.html").read_text(encoding="utf-8")
     assert 'id="benchmark-whole"' in page

@@ -75,7 +75,7 @@ def test_a_run_tries_its_own_advice_in_a_folder_of_its_own(call, good, tmp_path,
     flags = (*SQUEEZENET, "--batch-size", 8, "--max-steps", 12)
     code, out, _ = call("run", good, *flags, "--out", folder, "--apply-advice")
     last = out.splitlines()[-1]
-    is_tried = not last.startswith("Changed nothing: ")
+    is_tried = not last.startswith("Tried no change: ")
     assert (code, (folder / "tried" / "session.json").is_file()) == (0, is_tried)
     assert not is_tried or last == f"Its report: {folder}/tried/report.html"
 
@@ -84,7 +84,7 @@ def test_a_run_tries_its_own_advice_in_a_folder_of_its_own(call, good, tmp_path,
 def test_a_dry_run_checks_and_runs_nothing(call, good, tmp_path, times):
     code, out, _ = call("run", *[good] * times, *FAST, "--out", tmp_path / "out", "--dry-run")
     frames = {1: f"48 frames of {good}", 2: "96 frames of 2 videos"}[times]
-    would = f"Dry run: {frames} would be decoded; results would go to {tmp_path}/out\n"
+    would = f"Dry run: {frames} would be decoded; results would be written to {tmp_path}/out\n"
     assert (code, out[-len(would) :], list((tmp_path / "out").iterdir())) == (0, would, [])
 
 
@@ -199,7 +199,7 @@ def test_what_ends_the_writing_of_the_record_is_said(
 
 def test_models_are_a_table_of_at_most_80_columns(printed):
     lines = printed("models").splitlines()
-    assert lines[0].split() == ["model", "takes", "input", "weights", "file"]
+    assert lines[0].split() == ["model", "input", "size", "weights", "file"]
     [row] = [line.split() for line in lines if line.startswith("resnet50 ")]
     assert row[:5] == ["resnet50", "pictures", "224x224", "25.6M", "98"]
     assert max(map(len, lines)) <= 80

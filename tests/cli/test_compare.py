@@ -54,7 +54,7 @@ def test_runs_of_one_name_are_named_by_their_paths(printed, runs, tmp_path):
     assert "".join(out.split()).startswith("".join(said.split()))
 
 
-def test_other_inputs_are_compared_where_that_is_asked_for(printed, runs):
+def test_other_inputs_are_compared_where_that_is_interrupted_for(printed, runs):
     videos = [(SOURCE.model_copy(update={"content": f"sha256:{k}"}),) for k in range(2)]
     folders = runs(a=session(1, inputs=videos[0]), b=session(2, inputs=videos[1]))
     printed("compare", *folders, "--any-input")
@@ -88,5 +88,5 @@ def test_repeats_stand_on_both_sides_of_two_dashes(printed, as_json, runs):
 def test_two_dashes_need_runs_on_both_sides(call, runs, words):
     folders = runs(a=session(1), b=session(2))
     named = [word if word == "--" else folders[word] for word in words]
-    said = "headrace: -- has runs on one side only; give the repeats of both sides\n"
+    said = "headrace: -- has runs on one side only; give runs before and after it\n"
     assert call("compare", *named) == (2, "", said)

@@ -12,7 +12,7 @@ def test_the_demo_runs_a_classifier_that_is_right_and_prints_its_command(call, t
     out = tmp_path / "demo"
     code, printed, _ = call("demo", "--out", out, "--quiet")
     assert code == 0
-    assert "Right: 180 of 180 frames, by the 2 videos they were drawn in" in printed
+    assert "Correct labels: 180 of 180 frames in 2 videos" in printed
     assert recorded(out)["outcome"] == "complete"
     assert {path.name for path in out.iterdir()} >= {"report.html", "predictions.jsonl", "drawn"}
 

@@ -64,9 +64,9 @@ class Door:
 FRAMES = Door(
     ("extract", "frames"),
     ("--fps", 2, "--prefix", "shot_", "--format", "jpg"),
-    "2 pictures",
-    ("Pictures: 2 in {0}", "Table: {0}/frames.parquet", "Report: {0}/report.html"),
-    ("2 pictures of 1 video would go to {0}", "Size: about ", " on 1 worker, by what the samples"),
+    "2 images",
+    ("Images: 2 in {0}", "Table: {0}/frames.parquet", "Report: {0}/report.html"),
+    ("2 images of 1 video would go to {0}", "Size: about ", " on 1 worker, by what the samples"),
     ("--every", 6, "--prefix", "shot_", "--format", "jpg"),
     "frames was fps 2, now every 6; give another",
     ("--every", 1),
@@ -81,7 +81,7 @@ FEATURES = Door(
     ("--every", 12, "--model", "own_mean:build"),
     "frames was every 6, now every 12",
     ("--every", 1, "--model", "own_mean:build"),
-    "1 video gave no feature:",
+    "1 video without a feature:",
 )
 PROXIES = Door(
     ("proxy",),
@@ -147,7 +147,7 @@ def test_it_says_where_things_are_and_then_that_nothing_is_to_be_done_or_all_is_
     last = said.splitlines()[-len(door.ends) :]
     for line, begins in zip(last, door.ends, strict=True):
         assert line.startswith(begins.format(out))
-    nothing = f"Nothing to do: {door.done} are in {out} already\n"
+    nothing = f"Nothing to do: {out} already has {door.done}\n"
     before = results(out)
     assert extract(door, clip, *door.plain) == (0, nothing, "")
     assert results(out) == before != {}
@@ -189,7 +189,7 @@ def test_what_did_not_come_is_named_and_the_exit_code_tells(extract, clip, tmp_p
     gone = tmp_path / "gone.mp4"
     code, _, err = extract(door, gone, bad, clip, *door.whole)
     first, *named = err.splitlines()
-    assert (code, first.partition(" of 48 did not come, and ")[2]) == (3, door.lost)
+    assert (code, first.partition(" of 48 missing, and ")[2]) == (3, door.lost)
     assert any(f"cannot open {gone}: no such file" in line for line in named)
     assert any("bad.mp4 cannot be decoded" in line for line in named)
 
@@ -285,7 +285,7 @@ def test_a_video_too_short_for_a_clip_is_named(extract, clip, tmp_path):
     asked = ("--clip-len", 8, "--hop", 8, *FEATURES.plain[2:], "--json")
     code, said, err = extract(FEATURES, tmp_path / "gone.mp4", clip, short, *asked)
     assert (code, json.loads(said)["kind"]) == (3, "extract"), err
-    assert "2 videos gave no feature:" in err
+    assert "2 videos without a feature:" in err
     assert "has 5 frames, and a clip of 8" in err
 
 
@@ -340,7 +340,7 @@ def test_frames_of_pictures_in_order_are_extracted(extract, pictures, tmp_path):
     """Their numbers and times are those of the sequence; another rate is another request."""
     asked = (FRAMES, pictures, "--every", 4, "--size", "32x48", "--framerate")
     code, said, _ = extract(*asked, 10, "--dry-run")
-    assert (code, "3 pictures of 1 video" in said) == (0, True)
+    assert (code, "3 images of 1 video" in said) == (0, True)
     assert extract(*asked, 10)[0] == 0
     shots = [f"frames_{k:06d}_{k / 10:.3f}s.png" for k in (0, 4, 8)]
     assert sorted(path.name for path in (tmp_path / "out").glob("*.png")) == shots
@@ -397,7 +397,7 @@ def test_a_folder_of_videos_may_hold_its_proxies_and_has_no_more_videos(call, tm
     out = folder / below
     asked = ("proxy", folder, "-o", out, *PROXIES.plain, "--workers", 1)
     assert call(*asked)[0] == 0
-    assert call(*asked) == (0, f"Nothing to do: 24 frames are in {out} already\n", "")
+    assert call(*asked) == (0, f"Nothing to do: {out} already has 24 frames\n", "")
     assert find_videos([folder]) == [clip]
 
 
@@ -409,7 +409,7 @@ def test_a_second_ctrl_c_leaves_what_is_done_and_says_so(extract, clip, monkeypa
     monkeypatch.setattr(ProxyMaking, "run", interrupted)
     code, said, err = extract(PROXIES, clip, *PROXIES.plain)
     assert (code, said) == (130, "")
-    assert "proxies that are done stay; run the same command again to go on" in err
+    assert "finished proxies are kept; run the same command again to continue" in err
 
 
 def test_proxies_too_small_for_a_window_have_no_ssim_and_json_that_all_can_read(
@@ -437,7 +437,7 @@ def concluded(tmp_path, monkeypatch, capsys):
         (out / ".extraction").mkdir(parents=True)
         done = feature_workers.planned(clips, out, tmp_path / "store", function).run()
         before_end()
-        words = OutputNouns(noun="feature", sample="frame", none="gave no feature")
+        words = OutputNouns(noun="feature", sample="frame", none="without a feature")
         with pytest.raises(typer.Exit) as end:
             conclude(done, out, words, Ending(), as_json=True)
         return end.value.exit_code, capsys.readouterr().err.splitlines()
@@ -450,7 +450,7 @@ def test_what_is_lost_is_told_with_its_video_where_the_cause_does_not_name_it(co
     assert (code, lines[:3]) == (
         3,
         [
-            "headrace: 4 frames of 12 did not come:",
+            "headrace: 4 frames of 12 missing:",
             "  frame 25 of clip0.mp4: damaged",
             "  frames 10, 15 of clip1.mp4: working on it crashed: the process ended by signal 11",
         ],
@@ -463,5 +463,5 @@ def test_where_the_report_cannot_be_written_it_is_said_what_is_done_all_the_same
     report = tmp_path / "out" / "report.html"
     code, (written, failure) = concluded(feature_workers.runs_out_of_room, report.mkdir)
     assert (code, "report.html" in written, "no space left on device" in failure) == (1, True, True)
-    kept = f"features are done in {tmp_path}/out; run the same command again to go on"
+    kept = f"features are in {tmp_path}/out; run the same command again to continue"
     assert failure.endswith(kept)

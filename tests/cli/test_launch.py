@@ -89,7 +89,7 @@ def test_all_that_is_wrong_with_a_file_is_told_in_one_go_with_its_place(holds, c
 
 
 def test_what_is_no_launch_is_said_in_a_line(read):
-    with pytest.raises(ConfigError, match="workers holds keys with values, got a list"):
+    with pytest.raises(ConfigError, match="workers must be a mapping, got a list"):
         read("workers: [a]")
     with pytest.raises(ConfigError, match="such option"):
         read("workers: {a: {source: x, weights: !!python/object:os.system y, q: 1}}")
@@ -113,7 +113,7 @@ def test_the_example_runs_as_it_is_and_is_compared(call, printed, tmp_path):
     assert code == 0, err
     assert "2 workers completed: " in said
     assert max(map(len, said.splitlines())) <= max(100, len(str(out)) + 24)
-    assert err.splitlines()[-3] == "all are ready and start"
+    assert err.splitlines()[-3] == "all workers are ready and start"
     rows = list(csv.DictReader((out / "workers.csv").read_text().splitlines()))
     ends = [(row["worker"], row["outcome"]) for row in rows]
     assert ends == [("small", "complete"), ("large", "complete")]
@@ -133,7 +133,7 @@ def test_workers_of_both_modes_are_compared_and_who_left_out_a_part_is_named(cal
         f"  runs: {{source: [{clip}, gone.mp4], on_error: skip, mode: inference, video: false}}\n"
     )
     code, _, err = call("launch", file, "--out", out)
-    assert (code, err.splitlines()[-1]) == (3, "headrace: a part was left out by runs")
+    assert (code, err.splitlines()[-1]) == (3, "headrace: incomplete results of runs")
     rows = list(csv.DictReader((out / "workers.csv").read_text().splitlines()))
     assert [(row["worker"], row["outcome"], row["frames"]) for row in rows] == [
         ("learns", "complete", "6"),

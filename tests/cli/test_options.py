@@ -76,7 +76,7 @@ def test_every_kind_can_be_typed(typed):
 ERRORS = {
     **{"": "--in", "--in d --unseen 8": "--unseen", "--in d --word c": "'c' is not one of"},
     "--in d --number 10": "less than or equal to 9",
-    "--in d --counts 1,two": "--counts: numbers with commas",
+    "--in d --counts 1,two": "'--counts': must be numbers separated by commas",
 }
 
 

@@ -66,7 +66,7 @@ CAMERA = ("run", "test://?size=64x96&rate=100", *FAST)
 FILE = ("run", "{0}/clip.mp4", *FAST, "--batch-size", 8)
 TRAINING = ("run", "{0}/toys", *SQUEEZENET, "--mode", "retrain", "--epochs", 99, "--threads", 1)
 KEPT = "interrupted; completed work is kept in {0}/out"
-HEAD = "interrupted; the head at that time is in {0}/out/head.pt"
+HEAD = "interrupted; the last saved head is {0}/out/head.pt"
 TWICE = "interrupted while the record was written; the files so far are in {0}/out"
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 ENDS = {
@@ -123,15 +123,15 @@ def test_what_a_library_swallows_ends_the_command_when_its_work_would_begin(numb
         with suppress(KeyboardInterrupt):
             os.kill(os.getpid(), number)
         with pytest.raises(KeyboardInterrupt):
-            ending.begin()
-    assert not ending.has_begun
+            ending.start()
+    assert not ending.has_started
 
 
 @pytest.mark.parametrize("number", CODES)
 @pytest.mark.parametrize("is_released", [False, True], ids=["comes again", "is released"])
 def test_a_held_signal_ends_the_command_when_it_is_released_or_comes_again(number, is_released):
     with ending_on_sigterm() as ending:
-        ending.is_held = True
+        ending.is_deferred = True
         os.kill(os.getpid(), number)
         with pytest.raises(KeyboardInterrupt):
             ending.release() if is_released else os.kill(os.getpid(), number)
@@ -148,7 +148,7 @@ def test_an_output_on_a_full_disk_is_one_line(arguments):
     command = [sys.executable, "-m", "headrace", *arguments]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    said = "headrace: cannot write to the standard output: no space left on device\n"
+    said = "headrace: cannot write to standard output: no space left on device\n"
     assert (done.returncode, done.stderr) == (1, said)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli.kit import interrupted, profiled, python
-from headrace.cli.profile import count_own_arguments
+from headrace.cli.profile import count_headrace_arguments
 from headrace.cli.profile_apply import profile_twice
 from headrace.cli.signals import ChildEnd
 from profiling.loops import Loop, profile_loop
@@ -140,7 +140,7 @@ OWN = {
 
 def test_debug_in_a_script_is_the_scripts() -> None:
     for line, own in OWN.items():
-        assert count_own_arguments(line.split()) == own, line
+        assert count_headrace_arguments(line.split()) == own, line
 
 
 def test_the_first_batch_waits_for_no_import_of_records_or_loaders() -> None:
@@ -177,8 +177,8 @@ class Script:
         return end
 
 
-def ended(code: int = 0, *, is_asked: bool = False) -> ChildEnd:
-    return ChildEnd(code=code, is_asked=is_asked)
+def ended(code: int = 0, *, is_interrupted: bool = False) -> ChildEnd:
+    return ChildEnd(code=code, is_interrupted=is_interrupted)
 
 
 def test_the_change_is_made_in_a_second_run_and_both_are_kept(tmp_path, capsys) -> None:
@@ -208,16 +208,16 @@ def test_the_change_is_made_in_a_second_run_and_both_are_kept(tmp_path, capsys) 
 TRYING = "headrace: Trying num_workers=2 at train.py:18: the script runs a second time ...\n"
 SAID = (
     "headrace: Tried no change, because the script ",
-    f"{TRYING}headrace: Tried num_workers=2 at train.py:18: the gain is not known, because the "
+    f"{TRYING}headrace: Tried num_workers=2 at train.py:18: the gain is unknown, because the "
     "second run ",
 )
 """Of the first run, of the second."""
-INTERRUPTED, FIRST = ended(-2, is_asked=True), (ended(), [WAITING])
+INTERRUPTED, FIRST = ended(-2, is_interrupted=True), (ended(), [WAITING])
 ENDS = {
     "the first fails": ([(ended(3), [WAITING])], 3, "ended with exit code 3"),
     "the first is killed": ([(ended(-9), None)], -9, "was ended by signal 9"),
     "the first is interrupted": ([(INTERRUPTED, [WAITING])], -2, "was interrupted"),
-    "and ends well": ([(ended(is_asked=True), [WAITING])], 0, "was interrupted"),
+    "and ends well": ([(ended(is_interrupted=True), [WAITING])], 0, "was interrupted"),
     "the second fails": ([FIRST, (ended(1), None)], 0, "ended with exit code 1"),
     "the second crashes": ([FIRST, (ended(-11), None)], 0, "was ended by signal 11"),
     "the second is interrupted": ([FIRST, (INTERRUPTED, None)], -2, "was interrupted"),

@@ -65,7 +65,7 @@ def test_a_launch_that_is_none_is_an_error() -> None:
         find_launch(["torchrun", "--no-python", "train.sh"])
     with pytest.raises(ConfigError, match=r"cannot profile 'missing\.py': no such file"):
         find_launch(["torchrun", "missing.py"])
-    with pytest.raises(ConfigError, match="torchrun does not understand '--nproc-per-node'"):
+    with pytest.raises(ConfigError, match="torchrun cannot parse '--nproc-per-node'"):
         find_launch(["torchrun", "--nproc-per-node"])
 
 

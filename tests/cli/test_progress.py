@@ -24,7 +24,7 @@ class Written:
         if update:
             self.progress.update(*update)
         else:
-            self.progress.look()
+            self.progress.write_if_due()
 
 
 @pytest.fixture

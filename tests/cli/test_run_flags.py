@@ -151,7 +151,9 @@ def test_json_is_all_that_is_printed_of_a_training_in_16_bits_on_some_cores(
 def test_a_dry_run_says_what_would_be_learnt(retrain, toys, tmp_path):
     out = retrain(toys, "--labels", toys / "labels.csv", "--dry-run")
     assert list((tmp_path / "out").iterdir()) == []
-    assert "2 held out, 2 classes (bars, waves); results would go to" in out.splitlines()[-1]
+    assert (
+        "2 held out, 2 classes (bars, waves); results would be written to" in out.splitlines()[-1]
+    )
 
 
 def test_pytorch_is_loaded_where_ctrl_c_ends_the_command_at_once(tmp_path) -> None:

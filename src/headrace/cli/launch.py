@@ -107,7 +107,7 @@ def _conclude(
     if is_quiet:
         print(json_format.dumps(record.model_dump(mode="json")))
     elif is_dry and not bad:
-        print(f"Dry run: all workers can start; results would go to {folder}")
+        print(f"Dry run: all workers can start; results would be written to {folder}")
     elif has_results:
         print(render_launch_text(record))
     for worker in bad:

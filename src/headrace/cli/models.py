@@ -41,8 +41,7 @@ def models(
     else:
         print(
             "\nA size in the last column is that of a weights file to download at first use."
-            "\nheadrace run accepts image and video models,"
-            "\nheadrace annotate accepts detection models."
+            "\nheadrace run accepts models of pictures and clips, headrace annotate detectors."
         )
 
 

@@ -100,7 +100,7 @@ def test_a_rehearsal_runs_its_steps_for_real_and_keeps_them(tmp_path):
     assert [(row.name, row.outcome) for row in result.rows] == [(n, "passed") for n in names]
     assert result.is_rehearsal
     assert result.provenance.configuration["only"] == "run:refused2,nvdec:h264"
-    assert "--prep-on-gpu is for --mode inference" in result.rows[2].said
+    assert "--prep-on-gpu needs --mode inference" in result.rows[2].said
     assert render(result) in done.stdout
 
 
