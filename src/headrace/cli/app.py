@@ -25,7 +25,7 @@ USAGE = 2
 _ARGUMENTS = "headrace.arguments"
 """Key of the command line in `ctx.meta`, for error messages."""
 _COMMANDS = {
-    "demo": "Run a classifier on synthetic videos, from file to report, without a download.",
+    "demo": "Run a classifier on generated videos, from file to report, without a download.",
     "run": "Run a model on videos: predictions, annotated video and report in one folder.",
     "annotate": "Detect objects in images or videos; draw the boxes, and write them as COCO and "
     "Parquet.",

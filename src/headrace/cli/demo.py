@@ -1,4 +1,4 @@
-"""`headrace demo`: a classifier on synthetic videos, from file to report, without a download."""
+"""`headrace demo`: a classifier on generated videos, from file to report, without a download."""
 
 import json
 import shlex
@@ -40,7 +40,7 @@ def _demo(**typed: Any) -> None:
 demo = with_parameters(
     _demo,
     parameters(OutputOptions, only="out", out={"default": Path("headrace_demo")}),
-    "Run a classifier on synthetic videos, from file to report, without a download.",
+    "Run a classifier on generated videos, from file to report, without a download.",
 )
 
 

@@ -109,8 +109,8 @@ def test_without_a_gpu_the_command_says_so_and_ends_with_3(tmp_path):
     done = call("--only", "run:plain", "--out", tmp_path)
     assert done.returncode == 3
     assert done.stderr == (
-        "gpu_check: no NVIDIA GPU here, nothing was checked; --rehearse runs the same steps on "
-        "the CPU\n"
+        "gpu_check: this machine has no NVIDIA GPU, so nothing was checked; --rehearse runs the "
+        "same steps on the CPU\n"
     )
     rows = GpuCheckResult.load(tmp_path / "gpu_check.json").rows
     assert "passed" not in [row.outcome for row in rows[1:]]
