@@ -60,11 +60,11 @@ torch.cuda.nvtx._nvtx = Stub()
 """
 NO_GPU = "torch.cuda.is_available = lambda: False"
 ALONE = (
-    "process 1 of this machine has no GPU to itself, as there are 1; "
-    "ask for --nproc_per_node=1 at most\n"
+    "process 1 of this machine needs its own GPU, and there are 1; "
+    "give --nproc_per_node=1 or less\n"
 )
 UNMARKED = (
-    "--nvtx needs a torch that is built for CUDA: "
+    "--nvtx needs a PyTorch build with CUDA: "
     "NVTX functions not installed. Are you sure you have a CUDA build?\n"
 )
 SECOND = {"LOCAL_RANK": "1", "RANK": "1"}
@@ -133,7 +133,7 @@ def test_what_is_no_checkpoint_is_named_and_left_as_it_is(tmp_path):
     assert found.stdout.split() == ["1"] * 5, found.stderr
     lines = found.stderr.splitlines()
     assert [re.split(": ", line, maxsplit=2)[0] for line in lines] == ["try"] * 5
-    assert "list is no checkpoint of an example; name another" in lines[2]
+    assert "list is not a checkpoint of this example; give a checkpoint" in lines[2]
     assert "cannot write the checkpoint text/a" in lines[4]
     assert (tmp_path / "text").read_text() == "{}"
 

@@ -39,7 +39,7 @@ def ended(tmp_path_factory):
         for each in ("slot", "place", "none")
     }
     for way, asked in WAYS.items():
-        told = (*words, *asked, "--tell-steps", "--epochs", "2")
+        told = (*words, *asked, "--print-steps", "--epochs", "2")
         kept = (*told, "--checkpoint", str(folder / f"{way}.pt"), "--save-every", str(SAVED))
         launches |= {
             f"{way} whole": Launch(command=told, ranks=2),
@@ -98,7 +98,7 @@ def test_after_a_kill_two_processes_do_what_they_would_have_done(ended, way):
     assert -9 in killed.codes, killed.said  # who is quicker may leave the other without a peer
     assert resumed.codes == [0, 0], resumed.said
     last = KILLED // SAVED * SAVED
-    assert resumed.said.startswith(f"going on after step {last}\n")
+    assert resumed.said.startswith(f"resuming after step {last}\n")
     every = steps(whole)
     assert len(every) >= 2 * STEPS
     assert steps(killed) == {each: said for each, said in every.items() if each[1] < KILLED}
@@ -109,6 +109,6 @@ def test_after_a_kill_two_processes_do_what_they_would_have_done(ended, way):
 def test_another_number_of_processes_is_refused_in_one_line(ended):
     assert ended["alone"].codes == [1]
     assert ended["alone"].said == (
-        "train_cameras.py: error: the checkpoint is of processes 2, here it is 1; go on with the "
-        "same clips, loader, --group-num, --workers and number of processes\n"
+        "train_cameras.py: error: the checkpoint has processes 2, got 1; resume with the same "
+        "clips, loader, --group-num, --workers and number of processes\n"
     )

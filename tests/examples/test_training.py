@@ -78,7 +78,7 @@ def test_a_run_on_frames_goes_on_with_two_processes_and_again_with_one(small_vid
     epochs = together["loader"]["epoch"] + 2
     said = run(FRAMES, *words, "--epochs", str(epochs))
     last = torch.load(checkpoint, weights_only=True)
-    assert said.startswith(f"going on after step {together['step']}\n")
+    assert said.startswith(f"resuming after step {together['step']}\n")
     assert last["step"] - together["step"] == steps(epochs, 140, 2, together["loader"])
     assert (last["loader"]["epoch"], last["loader"]["slot"]) == (epochs, 0)
 
@@ -122,7 +122,7 @@ def test_a_killed_run_on_clips_ends_as_one_that_was_never_stopped(killed, tmp_pa
     words = [*words, "--epochs", str(at["loader"]["epoch"] + 3)]
     rest = run(CLIPS, *words, "--checkpoint", str(resumed))
     said = run(CLIPS, *words, "--checkpoint", str(whole))
-    assert rest.startswith(f"going on after step {at['step']}\n")
+    assert rest.startswith(f"resuming after step {at['step']}\n")
     assert losses(rest)[1:] == losses(said)[-2:]
     found, wanted = (torch.load(path, weights_only=True) for path in (resumed, whole))
     assert (found["step"], found["loader"]) == (wanted["step"], wanted["loader"])
@@ -137,7 +137,7 @@ def test_a_killed_run_on_clips_goes_on_with_two_processes(killed, tmp_path):
     epochs = at["loader"]["epoch"] + 3
     words = [*words, "--epochs", str(epochs), "--checkpoint", str(resumed)]
     said = run(*TWO_PROCESSES, CLIPS, *words)
-    assert said.startswith(f"going on after step {at['step']}\n")
+    assert said.startswith(f"resuming after step {at['step']}\n")
     last = at["step"] + steps(epochs, 7, 2, at["loader"])
     assert torch.load(resumed, weights_only=True)["step"] == last
     assert f"step {last} loss" in said
