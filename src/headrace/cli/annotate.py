@@ -64,7 +64,15 @@ _PARAMETERS: Final = (
 
 def _annotate(**typed: Any) -> None:
     is_live = _is_live(typed["sources"])
-    options = _options(typed, is_live=is_live)
+    execution = configured(ExecutionOptions, typed)
+    choice = configured(BoxChoice, typed)
+    options = RunOptions(
+        input=configured(InputOptions, typed),
+        compute=configured(ComputeOptions, typed, execution=execution),
+        output=configured(OutputOptions, typed),
+        # coco.json and the tables are written at the end, and a live run may never end.
+        detection=configured(DetectionOptions, typed, choice=choice, lines=is_live),
+    )
     if not is_live:
         check_present(typed["sources"])
     run_and_conclude(options, lambda options: None if is_live else options, typed)
@@ -83,16 +91,4 @@ def _is_live(sources: Sequence[str]) -> bool:
         (is_live_address(source) and not (source.isdecimal() and Path(source).exists()))
         or source.endswith(".streams")
         for source in sources
-    )
-
-
-def _options(typed: dict[str, Any], *, is_live: bool) -> RunOptions:
-    execution = configured(ExecutionOptions, typed)
-    choice = configured(BoxChoice, typed)
-    return RunOptions(
-        input=configured(InputOptions, typed),
-        compute=configured(ComputeOptions, typed, execution=execution),
-        output=configured(OutputOptions, typed),
-        # coco.json and the tables are written at the end, and a live run may never end.
-        detection=configured(DetectionOptions, typed, choice=choice, lines=is_live),
     )

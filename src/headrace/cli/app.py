@@ -14,7 +14,7 @@ from headrace.cli import profile
 from headrace.cli.progress import silenced
 from headrace.cli.signals import INTERRUPTED, TERMINATED, restore_default_sigint
 from headrace.cli.sources import list_line
-from headrace.cli.usage_errors import CommandList, UsageError, reword_usage_error
+from headrace.cli.typer_commands import CommandList, UsageError, build_command, reword_usage_error
 from headrace.errors import ConfigError, HeadraceError, MediaError
 from headrace.redaction import without_secrets
 
@@ -80,10 +80,10 @@ class _Commands(CommandList):
             if isinstance(command, typer.Typer):
                 self.commands[cmd_name] = typer.main.get_group(command)
             else:
-                single = typer.Typer(add_completion=False, rich_markup_mode=None)
                 settings, kind = (getattr(module, name, None) for name in ("CONTEXT", "COMMAND"))
-                single.command(cmd_name, cls=kind, context_settings=settings)(command)
-                self.commands[cmd_name] = typer.main.get_command(single)
+                self.commands[cmd_name] = build_command(
+                    cmd_name, command, cls=kind, context_settings=settings
+                )
         if cmd_name not in _COMMANDS:  # typer suggests similar names of loaded commands only
             for name in _COMMANDS:
                 self.get_command(ctx, name)

@@ -12,7 +12,7 @@ from headrace.cli.bench_all import OUT, command_of_all
 from headrace.cli.config_flags import JSON, configured, parameters, with_parameters
 from headrace.cli.progress import progress
 from headrace.cli.sources import check_videos
-from headrace.cli.usage_errors import CommandList
+from headrace.cli.typer_commands import CommandList, build_command
 
 if TYPE_CHECKING:
     from headrace.bench.benchmark import Benchmark
@@ -60,9 +60,7 @@ def command_of(benchmark: "Benchmark[Any, Any, Any]") -> Any:
         _run(benchmark, configured(benchmark.config, typed), out, as_json=json)
 
     options = [*parameters(benchmark.config), OUT, JSON]
-    app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(benchmark.name)(with_parameters(run, options, benchmark.summary))
-    return typer.main.get_command(app)
+    return build_command(benchmark.name, with_parameters(run, options, benchmark.summary))
 
 
 def _run(benchmark: "Benchmark[Any, Any, Any]", config: Any, out: Path, *, as_json: bool) -> None:

@@ -12,6 +12,7 @@ import typer
 from headrace.cli.config_flags import JSON, configured, option, parameters, with_parameters
 from headrace.cli.progress import is_silenced, print_above, progress_line
 from headrace.cli.signals import ending_on_sigterm
+from headrace.cli.typer_commands import build_command
 
 if TYPE_CHECKING:
     from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
@@ -59,9 +60,8 @@ def command_of_all() -> Any:
     from headrace.bench.suite.suite_selection import SuiteConfig
 
     summary = "All benchmarks in one report, the largest gain first."
-    app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command("all")(with_parameters(bench_all, [*parameters(SuiteConfig), *_OPTIONS], summary))
-    return typer.main.get_command(app)
+    options = [*parameters(SuiteConfig), *_OPTIONS]
+    return build_command("all", with_parameters(bench_all, options, summary))
 
 
 def run_suite(suite: "Suite", *, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from headrace.cli.config_flags import JsonFlag
 from headrace.cli.progress import progress
 from headrace.cli.sources import read_text
 
@@ -38,12 +39,11 @@ _Spill = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Use this store of packed frames instead of the cache."),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
 _DEFAULT = "sqlite"
 
 
 @cache.command()
-def info(cache: _Where = _DEFAULT, spill: _Spill = None, json: _Json = False) -> None:
+def info(cache: _Where = _DEFAULT, spill: _Spill = None, json: JsonFlag = False) -> None:
     """Print the location, size and settings of the cache."""
     if spill is not None:
         from headrace.cache.spill_store import SpillStore
@@ -66,7 +66,7 @@ def verify(
     repair: Annotated[bool, typer.Option("--repair", help="Remove damaged results.")] = False,
     cache: _Where = _DEFAULT,
     spill: _Spill = None,
-    json: _Json = False,
+    json: JsonFlag = False,
 ) -> None:
     """Check every result; exit with code 1 if damage remains."""
     from headrace.cache.maintenance import verify as verified
@@ -111,7 +111,7 @@ def prune(
     ] = False,
     cache: _Where = _DEFAULT,
     spill: _Spill = None,
-    json: _Json = False,
+    json: JsonFlag = False,
 ) -> None:
     """Remove results by size, by age, or all."""
     from headrace.cache.maintenance import prune as pruned
@@ -137,7 +137,7 @@ def explain(
         ),
     ],
     cache: _Where = _DEFAULT,
-    json: _Json = False,
+    json: JsonFlag = False,
 ) -> None:
     """Show the parts of a key, the difference of two keys, or the reason of a miss."""
     from headrace.cache.key import differences
@@ -165,15 +165,16 @@ def _explain(store: "Store", key: "ChunkKey", *, as_json: bool) -> None:
     if entry is None:
         with progress(is_quiet=as_json) as show:
             close = nearest(store, key, on_progress=partial(show, "looking for the nearest"))
-    arrays = (
-        {name: (str(a.dtype), list(a.shape)) for name, a in entry.arrays.items()} if entry else {}
-    )
+    arrays = {
+        name: {"dtype": str(array.dtype), "shape": list(array.shape)}
+        for name, array in (entry.arrays.items() if entry else ())
+    }
     if as_json:
         facts: dict[str, Any] = {
             "digest": key.digest,
             "key": json_format.loads(key.text),
             "is_kept": entry is not None,
-            "arrays": {name: {"dtype": d, "shape": s} for name, (d, s) in arrays.items()},
+            "arrays": arrays,
             "nearest": None if close is None else close.key.digest,
             "differences": [] if close is None else [asdict(d) for d in close.differences],
         }
@@ -181,7 +182,7 @@ def _explain(store: "Store", key: "ChunkKey", *, as_json: bool) -> None:
         return
     print("\n".join(_key_lines(key)))
     if entry is not None:
-        shapes = ", ".join(f"{name} {kind} {shape}" for name, (kind, shape) in arrays.items())
+        shapes = ", ".join(f"{name} {a['dtype']} {a['shape']}" for name, a in arrays.items())
         print(f"Stored in {store.where}: {shapes}")
     elif close is None:
         print(f"Not in {store.where}, which is empty")

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from headrace.cli.config_flags import shown_option
-from headrace.cli.sources import STREAM, source_of
-from headrace.video.image_sequence import RATE_OPTION
+from headrace.cli.config_flags import JsonFlag, RateFlag, StreamFlag
+from headrace.cli.sources import source_of
 
 if TYPE_CHECKING:
     from headrace.video.frames import Clip
@@ -36,9 +35,9 @@ def clip(
         Path | None,
         typer.Option(help="Write the first and last frame side by side to this PNG file."),
     ] = None,
-    stream: Annotated[str | None, typer.Option(help=STREAM)] = None,
-    rate: Annotated[str | None, shown_option(RATE_OPTION)] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    stream: StreamFlag = None,
+    rate: RateFlag = None,
+    json: JsonFlag = False,
 ) -> None:
     """Read one clip; print its indices and times; write its first and last frame."""
     from headrace.decode.read_clip import load_clip

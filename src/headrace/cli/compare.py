@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperCommand
 
+from headrace.cli.config_flags import JsonFlag
 from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def compare(
         bool, typer.Option("--any-input", help="Allow runs on different videos.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Write an HTML page to this file.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False,
+    json: JsonFlag = False,
 ) -> None:
     """Compare recorded runs: differences in environment, then in figures.
 

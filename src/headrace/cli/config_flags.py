@@ -5,7 +5,7 @@ from dataclasses import MISSING, replace
 from inspect import Parameter, Signature
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Final, TypeVar, get_args
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args
 
 import typer
 
@@ -18,6 +18,7 @@ from headrace.config_fields import (
     option_fields,
 )
 from headrace.errors import HeadraceError
+from headrace.video.image_sequence import RATE_OPTION
 
 Config = TypeVar("Config", bound=Configuration)
 
@@ -97,7 +98,14 @@ def keyword(name: str, kind: Any, default: Any) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
-JSON: Final = option("json", bool, False, "Print JSON only.", "--json")
+StreamFlag: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Stream of the file: index among all streams, or v:1 for the second video stream."
+    ),
+]
+JsonFlag: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
+JSON: Final = keyword("json", JsonFlag, False)
 SESSION_JSON: Final = option(
     "json", bool, False, "Print only the recorded session, as JSON.", "--json"
 )
@@ -151,6 +159,9 @@ def shown_option(option: Option, **bounds: Any) -> Any:
         envvar=option.variable,
         **bounds,
     )
+
+
+RateFlag: TypeAlias = Annotated[str | None, shown_option(RATE_OPTION)]
 
 
 def _completer(completions: Mapping[str, str]) -> Callable[[str], list[tuple[str, str]]]:

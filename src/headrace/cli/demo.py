@@ -28,7 +28,11 @@ def _demo(**typed: Any) -> None:
     fitted = FITTED_FRAMES * len(CLASSES)
     print(f"Drawing two videos and fitting a classifier to {fitted} of their frames.", flush=True)
     drawn = draw_demo(output.out / "drawn")
-    options = _options(drawn, output)
+    options = RunOptions(
+        input=InputOptions(sources=tuple(map(str, drawn.videos))),
+        compute=ComputeOptions(model_name=drawn.model_name, weights=str(drawn.head)),
+        output=output,
+    )
     print(f"$ {_command(drawn, output.out)}\n", flush=True)
     typed = {"dry_run": False, "json": False}
     other_seconds = (SYSTEM_CLOCK.now_ns() - start_ns) / 1e9
@@ -42,14 +46,6 @@ demo = with_parameters(
     parameters(OutputOptions, only="out", out={"default": Path("headrace_demo")}),
     "Run a classifier on generated videos, from file to report, without a download.",
 )
-
-
-def _options(drawn: "Demo", output: OutputOptions) -> RunOptions:
-    return RunOptions(
-        input=InputOptions(sources=tuple(map(str, drawn.videos))),
-        compute=ComputeOptions(model_name=drawn.model_name, weights=str(drawn.head)),
-        output=output,
-    )
 
 
 def _command(drawn: "Demo", out: Path) -> str:

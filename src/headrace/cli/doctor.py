@@ -11,24 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.config_flags import shown_option
+from headrace.cli.config_flags import JsonFlag, RateFlag, StreamFlag
 from headrace.cli.progress import progress, waiting
-from headrace.cli.sources import STREAM, sources_of
+from headrace.cli.sources import sources_of
 from headrace.redaction import masked
-from headrace.video.image_sequence import RATE_OPTION
 
 if TYPE_CHECKING:
     from headrace.loaders.lerobot.dataset_check import DatasetCheck
     from headrace.video.source import Source
 
 _FAULTS = {
-    "mismatches": "DIFFERENT",
-    "refused": "REFUSED, though a linear read returns them",
-    "undecodable": "damaged",
+    "mismatches": ("DIFFERENT", "different"),
+    "refused": ("REFUSED, though a linear read returns them", "refused"),
+    "undecodable": ("damaged", "damaged"),
 }
-"""Field of a result → label in the line of a file."""
-_FAULT_COUNTS = {"mismatches": "different", "refused": "refused", "undecodable": "damaged"}
-"""Field of a result → label in the summary."""
+"""Field of a result → label in the line of a file, label in the summary."""
 _NUM_FRAMES = 32
 """Frames compared per file by default."""
 _WIDTH = 80
@@ -64,9 +61,9 @@ def doctor(
         int | None,
         typer.Option(min=1, help=f"Frames to compare per file; by default {_NUM_FRAMES}."),
     ] = None,
-    stream: Annotated[str | None, typer.Option(help=STREAM)] = None,
-    rate: Annotated[str | None, shown_option(RATE_OPTION)] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    stream: StreamFlag = None,
+    rate: RateFlag = None,
+    json: JsonFlag = False,
 ) -> None:
     """Describe this machine; check a LeRobot dataset, or compare seeks with linear reads."""
     from headrace.errors import ConfigError
@@ -163,8 +160,8 @@ def _summary(results: list[dict[str, Any]]) -> str:
     kinds = {
         "equal": sum(not any(result[name] for name in _FAULTS) for result in readable),
         **{
-            word: sum(bool(result[name]) for result in readable)
-            for name, word in _FAULT_COUNTS.items()
+            label: sum(bool(result[name]) for result in readable)
+            for name, (_, label) in _FAULTS.items()
         },
         "cannot be read": len(results) - len(readable),
     }
@@ -176,7 +173,9 @@ def _summary(results: list[dict[str, Any]]) -> str:
 def _line(result: dict[str, Any]) -> str:
     if "error" in result:
         return f"{result['source']}: {result['error']}"
-    faults = [f"{word}: {list(result[name])}" for name, word in _FAULTS.items() if result[name]]
+    faults = [
+        f"{label}: {list(result[name])}" for name, (label, _) in _FAULTS.items() if result[name]
+    ]
     return (
         f"{result['source']}: {result['backend']}: {result['compared']} of {result['frames']} "
         f"frames by seek and by linear read: {'; '.join(faults) or 'equal'}"

@@ -4,11 +4,11 @@ from typing import Any
 
 import typer
 
-from headrace.cli.config_flags import configured, option, parameters, with_parameters
+from headrace.cli.config_flags import JSON, configured, option, parameters, with_parameters
 from headrace.cli.extract_features import extract_features
 from headrace.cli.extract_options import (
     CROP,
-    ENDING,
+    ESTIMATE,
     SELECTION,
     crop_of,
     selection_of,
@@ -17,7 +17,7 @@ from headrace.cli.extract_options import (
 from headrace.cli.extract_read import aggregate, export
 from headrace.cli.extract_run import OutputNouns, run_extraction
 from headrace.cli.sources import frame_size
-from headrace.cli.usage_errors import CommandList
+from headrace.cli.typer_commands import CommandList
 from headrace.extraction.frame_extraction import FrameExtractionOptions
 from headrace.extraction.image_encoder import ImageEncoder
 
@@ -34,15 +34,12 @@ _FRAMES = (
     *SELECTION,
     *parameters(ImageEncoder),
     option(
-        "size",
-        str | None,
-        None,
-        "Height and width of the images, such as 256x456.",
-        metavar="HxW",
+        "size", str | None, None, "Height and width of the images, such as 256x456.", metavar="HxW"
     ),
     CROP,
     *parameters(FrameExtractionOptions, only="decode spill spill_budget workers on_error retry"),
-    *ENDING,
+    ESTIMATE,
+    JSON,
 )
 
 

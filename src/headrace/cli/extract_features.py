@@ -2,13 +2,12 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.cli.config_flags import configured, flag_of, option, parameters, with_parameters
+from headrace.cli.config_flags import JSON, configured, flag_of, option, parameters, with_parameters
 from headrace.cli.extract_options import (
     CROP,
-    ENDING,
+    ESTIMATE,
     SELECTION,
     crop_of,
-    is_selected,
     selection_of,
     sources_of_files,
 )
@@ -62,13 +61,7 @@ _PARAMETERS: Final = (
     *_OF_TORCHVISION,
     *parameters(Numerics),
     option("amp", bool, False, "Compute in 16-bit autocast, with less memory.", "--amp"),
-    option(
-        "batch_size",
-        str,
-        "16",
-        "Samples per batch; auto measures the best.",
-        metavar="N|auto",
-    ),
+    option("batch_size", str, "16", "Samples per batch; auto measures the best.", metavar="N|auto"),
     *parameters(FeatureOptions, only="allow_nan cache decode spill spill_budget"),
     CROP,
     option(
@@ -79,7 +72,8 @@ _PARAMETERS: Final = (
         metavar="auto|HOST:PORT",
     ),
     *parameters(FeatureOptions, only="workers on_error retry"),
-    *ENDING,
+    ESTIMATE,
+    JSON,
 )
 
 
@@ -89,18 +83,18 @@ def _extract_features(**typed: Any) -> None:
 
     low: Precision = "bfloat16" if typed["device"] == "cpu" else "float16"
     precision: Precision = low if typed["amp"] else "float32"
-    values = {
-        "sources": sources_of_files(typed, "features"),
-        "model": _model_of(typed),
-        "sampling": _sampling_of(typed),
-        "numerics": configured(Numerics, typed, precision=precision),
-        "effort": _resources_of(typed["batch_size"]),
-        "shape": FrameFormat(crop=crop_of(typed)),
-    }
-    # Joining a cluster takes seconds, so everything else is checked first.
-    cluster = _cluster_of(typed)
-    workers = typed["workers"] if cluster is None else None
-    options = configured(FeatureOptions, typed, ray=cluster, **values | {"workers": workers})
+    options = configured(
+        FeatureOptions,
+        typed,
+        sources=sources_of_files(typed, "features"),
+        model=_model_of(typed),
+        sampling=_sampling_of(typed),
+        numerics=configured(Numerics, typed, precision=precision),
+        effort=_resources_of(typed["batch_size"]),
+        shape=FrameFormat(crop=crop_of(typed)),
+        workers=typed["workers"] if typed["ray"] is None else None,
+        ray=_cluster_of(typed),  # last, since joining a cluster takes seconds
+    )
     nouns = OutputNouns(noun="feature", sample=options.sampling.noun, none="without a feature")
     run_extraction(FeatureExtraction, options, nouns, typed)
 
@@ -134,7 +128,7 @@ def _sampling_of(typed: dict[str, Any]) -> Sampling:
                 raise ConfigError(f"{flag} is for clips; give --clip-len as well")
         return Sampling(selection=selection_of(typed))
     clip = ClipShape(num_frames=length, stride=stride)
-    if not is_selected(typed):
+    if not any(typed[parameter.name] for parameter in SELECTION):
         return Sampling(selection=EveryNth(hop or clip.span), clip=clip)
     if hop is not None:
         raise ConfigError(

@@ -29,15 +29,12 @@ CROP: Final = option(
     "Crop each frame before resizing, in pixels, such as 256x456+10+20.",
     metavar="HxW+TOP+LEFT",
 )
-ENDING: Final = (
-    option(
-        "dry_run",
-        bool,
-        False,
-        "Estimate number, size and duration of the output; write nothing.",
-        "--dry-run",
-    ),
-    option("json", bool, False, "Print JSON.", "--json"),
+ESTIMATE: Final = option(
+    "dry_run",
+    bool,
+    False,
+    "Estimate number, size and duration of the output; write nothing.",
+    "--dry-run",
 )
 
 
@@ -65,11 +62,6 @@ def selection_of(typed: dict[str, Any]) -> "Selection":
             raise error.__cause__ from None
         form = "numbers separated by commas" if name == "at" else "a number, such as 0.5 or 1/3"
         raise ConfigError(f"--{name} must be {form}, got {typed[name]!r}") from None
-
-
-def is_selected(typed: dict[str, Any]) -> bool:
-    """Whether an option of `SELECTION` is given."""
-    return any(typed[parameter.name] for parameter in SELECTION)
 
 
 def crop_of(typed: dict[str, Any]) -> "Crop | None":

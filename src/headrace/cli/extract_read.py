@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
+from headrace.cli.config_flags import JsonFlag
 from headrace.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def aggregate(
             "headrace.read_features.",
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: JsonFlag = False,
 ) -> None:
     """Pool features to one per video, and join labels."""
     from headrace.extraction.features.aggregate import aggregate as pool
@@ -100,7 +101,7 @@ def export(
         Literal["npy", "safetensors", "webdataset"],
         typer.Option(help="npy, safetensors: one file per video; webdataset: tar files."),
     ],
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: JsonFlag = False,
 ) -> None:
     """Convert features and their times to npy, safetensors or WebDataset."""
     from headrace.extraction.features.export import export as write
@@ -111,8 +112,5 @@ def export(
         opened = FeatureFolder(folder)
         result = write(opened, out, format, on_video=partial(show, "videos"))
     videos, files = counted(result.videos, "video"), counted(len(result.files), "file")
-    missing = {
-        "without a feature, left out": result.empty,
-        "with lost samples": result.partial,
-    }
+    missing = {"without a feature, left out": result.empty, "with lost samples": result.partial}
     _conclude(opened, result, f"{videos} in {files} as {format}: {out}", missing, as_json=json)

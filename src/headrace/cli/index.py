@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from headrace.cli.config_flags import shown_option
+from headrace.cli.config_flags import JsonFlag, RateFlag, StreamFlag
 from headrace.cli.progress import progress
-from headrace.cli.sources import STREAM, read_text, sources_of
+from headrace.cli.sources import read_text, sources_of
 from headrace.config_fields import CAMERAS
 from headrace.redaction import masked
-from headrace.video.image_sequence import RATE_OPTION
 
 if TYPE_CHECKING:
     from headrace.decode.index_store import IndexStore
@@ -70,9 +69,9 @@ def index(
     ] = 50.0,
     cameras: Annotated[str | None, typer.Option(help=CAMERAS)] = None,
     reference: Annotated[str | None, typer.Option(help=_REFERENCE)] = None,
-    stream: Annotated[str | None, typer.Option(help=STREAM)] = None,
-    rate: Annotated[str | None, shown_option(RATE_OPTION)] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    stream: StreamFlag = None,
+    rate: RateFlag = None,
+    json: JsonFlag = False,
 ) -> None:
     """Index videos: a table of their properties and problems."""
     _check_layout_options(context, layout)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import typer
 import yaml
 
-from headrace.cli.usage_errors import reword_usage_error
+from headrace.cli.typer_commands import build_command, reword_usage_error
 from headrace.errors import ConfigError, reason_of
 from headrace.runs.launch.launching import LaunchConfig, WorkerConfig
 from headrace.runs.launch.problems import Problems, closest
@@ -152,7 +152,7 @@ class _LaunchFile:
         options: _Options = {}
         vocabulary, problems = self.vocabulary, self.problems
         for entry in entries:
-            key = entry.key.lstrip("-").replace("-", "_")
+            key = _key(entry.key)
             location = f"{parent}.{entry.key}"
             if key == _NSYS:
                 is_on = _scalar(entry.node)
@@ -160,8 +160,8 @@ class _LaunchFile:
                 if not isinstance(is_on, bool):
                     problem = f"{location} must be true or false, got {entry.description}"
                     problems.add(entry.line, problem)
-            elif key in vocabulary.refused:
-                problems.add(entry.line, f"{location}: {vocabulary.refused[key]}")
+            elif key in _REFUSED:
+                problems.add(entry.line, f"{location}: {_REFUSED[key]}")
             elif key not in vocabulary.keys:
                 advice = closest(key, [*vocabulary.keys, _NSYS], listed_by="headrace run --help")
                 problems.add(entry.line, f"{location}: `headrace run` has no such option; {advice}")
@@ -216,16 +216,13 @@ class RunVocabulary:
 
     def __init__(self, run: Callable[..., None]) -> None:
         """Read the options of a typer command function."""
-        app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        app.command("run")(run)
-        self._command: Any = typer.main.get_command(app)
+        self._command: Any = build_command("run", run)
         self._flags: dict[str, tuple[Any, str]] = {}
         for parameter in self._command.params:
             for flag in (*parameter.opts, *parameter.secondary_opts):
                 self._flags[_key(flag)] = (parameter, flag)
             if _is_argument(parameter):
                 self._flags[_singular(parameter.name)] = (parameter, parameter.name)
-        self.refused: Mapping[str, str] = _REFUSED
         known = {key: flag for key, flag in self._flags.items() if key not in _REFUSED}
         arguments = [option.name for option in self._command.params if _is_argument(option)]
         self.keys: Mapping[str, str] = {

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from headrace.cli.config_flags import JsonFlag
+
 if TYPE_CHECKING:
     from headrace.models.listing import ListedModel
     from headrace.preprocess.spec import InputSpec
@@ -22,7 +24,7 @@ def models(
     prep: Annotated[
         bool, typer.Option("--prep", help="Print the operations of each preprocessing level.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: JsonFlag = False,
 ) -> None:
     """List the available models with their size and weights."""
     from headrace.models.listing import list_models

@@ -4,14 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from rich.console import Console
-from rich.progress import (
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-)
+from rich.progress import MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 
 from headrace.profiling.number_format import count, seconds
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock

@@ -8,17 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli.config_flags import (
+    JSON,
+    RateFlag,
     configured,
     keyword,
     option,
     parameters,
-    shown_option,
     with_parameters,
 )
 from headrace.cli.progress import progress, waiting
 from headrace.cli.sources import sources_of
 from headrace.planner.plan_config import PlanConfig
-from headrace.video.image_sequence import RATE_OPTION
 
 
 def _plan(
@@ -61,8 +61,8 @@ plan = with_parameters(
             "Measured seconds per strategy; warm-up takes up to six times as long.",
             min=0.1,
         ),
-        keyword("rate", Annotated[str | None, shown_option(RATE_OPTION)], None),
-        option("json", bool, False, "Print JSON.", "--json"),
+        keyword("rate", RateFlag, None),
+        JSON,
     ],
     "Compare sampling strategies: speed, memory, bias and noise; recommend one.",
 )

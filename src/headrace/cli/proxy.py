@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.cli.config_flags import configured, option, parameters, with_parameters
-from headrace.cli.extract_options import ENDING, sources_of_files
+from headrace.cli.config_flags import JSON, configured, option, parameters, with_parameters
+from headrace.cli.extract_options import ESTIMATE, sources_of_files
 from headrace.cli.extract_run import OutputNouns, run_extraction
 from headrace.extraction.proxies.proxy_options import ProxyOptions, originals_of, proxy_size
 
@@ -21,16 +21,9 @@ _INTERRUPTED: Final = (
 )
 _BUSY_CORES: Final = 0.2
 """CPU cores used by other programs above which the summary warns of disturbed timings."""
-_DRY_RUN, _JSON = ENDING
 _PARAMETERS: Final = (
     *parameters(ProxyOptions, only="sources out"),
-    option(
-        "size",
-        str,
-        "256",
-        "Pixels of the shorter side, or height and width.",
-        metavar="N|HxW",
-    ),
+    option("size", str, "256", "Pixels of the shorter side, or height and width.", metavar="N|HxW"),
     *parameters(ProxyOptions, only="gop codec"),
     *parameters(
         ProxyOptions,
@@ -40,9 +33,9 @@ _PARAMETERS: Final = (
             "concealment."
         },
     ),
-    _DRY_RUN,
+    ESTIMATE,
     option("gain", bool, True, "Time originals and proxies at the end, and print the gain."),
-    _JSON,
+    JSON,
 )
 
 

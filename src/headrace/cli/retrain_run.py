@@ -10,12 +10,7 @@ import typer
 from headrace.cli.config_flags import configured, flag_of, option, parameters, with_parameters
 from headrace.cli.progress import bar_columns, progress_line, waiting
 from headrace.cli.run_flags import run_options
-from headrace.cli.save_session import (
-    conclude,
-    execute,
-    print_interruption,
-    run_as_launched,
-)
+from headrace.cli.save_session import conclude, execute, print_interruption, run_as_launched
 from headrace.cli.signals import ending_on_sigterm
 from headrace.cli.sources import check_videos, frame_size
 from headrace.errors import ConfigError
@@ -37,11 +32,7 @@ _RETRAIN: Final = (
     *parameters(TrainOptions, only="epochs learning_rate train_from checkpoint_gradients"),
     *parameters(LabelledInput, only="held_out"),
     option(
-        "size",
-        str | None,
-        None,
-        "Retrain: size of decoded frames, such as 256x456.",
-        metavar="HxW",
+        "size", str | None, None, "Retrain: size of decoded frames, such as 256x456.", metavar="HxW"
     ),
     *parameters(TrainOptions, only="seed"),
 )

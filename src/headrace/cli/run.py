@@ -14,12 +14,7 @@ import typer
 from headrace.cli.progress import bar_columns, progress_line, waiting
 from headrace.cli.retrain_run import with_mode
 from headrace.cli.run_flags import PARAMETERS, files_among, run_options, web_options
-from headrace.cli.save_session import (
-    conclude,
-    execute,
-    print_interruption,
-    run_as_launched,
-)
+from headrace.cli.save_session import conclude, execute, print_interruption, run_as_launched
 from headrace.cli.signals import Ending, ending_at_once, ending_on_sigterm
 from headrace.cli.sources import check_videos
 from headrace.errors import ConfigError

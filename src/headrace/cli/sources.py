@@ -4,14 +4,12 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from headrace.errors import ConfigError, HeadraceError, OpenError
 
 if TYPE_CHECKING:
     from headrace.video.source import Source
-
-STREAM: Final = "Stream of the file: index among all streams, or v:1 for the second video stream."
 
 
 def source_of(path: str | Path, *, rate: str | None, stream: str | None) -> "Source":

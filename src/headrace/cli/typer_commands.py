@@ -1,6 +1,6 @@
-"""Usage errors and command lists, worded and wrapped otherwise than by typer."""
+"""Commands, command lists and usage errors of typer, adapted."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 import typer
@@ -35,6 +35,13 @@ def reword_usage_error(error: Any, arguments: Sequence[str]) -> Exception:
             error.message = f"{message}, got {detail['input']!r}"
     error.message = without_secrets(error.message, arguments)
     return cast(Exception, error)
+
+
+def build_command(name: str, function: Callable[..., None], **settings: Any) -> Any:
+    """Return the Click command of a typer function; `settings` are those of `Typer.command`."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(name, **settings)(function)
+    return typer.main.get_command(app)
 
 
 _MAX_SENTENCE: Final = 1000
