@@ -1,4 +1,4 @@
-"""`headrace extract frames`, `extract features` and `proxy`, as a user meets them."""
+"""`headrace extract frames`, `headrace extract features` and `headrace proxy`."""
 
 import json
 import re
@@ -136,14 +136,12 @@ def rows(out):
 
 
 @DOORS
-def test_it_says_where_things_are_and_then_that_nothing_is_to_be_done_or_all_is_cached(
-    extract, clip, tmp_path, door
-):
+def test_output_paths_are_printed_and_a_second_run_has_nothing_to_do(extract, clip, tmp_path, door):
     out = tmp_path / "out"
     code, said, err = extract(door, clip, *door.plain)
     assert (code, err) == (0, "")
     assert re.search("^.*clip.mp4 · (.* · )?complete", said, re.MULTILINE)
-    assert door is not FEATURES or "packets" not in said, "nobody counted them"
+    assert door is not FEATURES or "packets" not in said, "packets are not counted"
     last = said.splitlines()[-len(door.ends) :]
     for line, begins in zip(last, door.ends, strict=True):
         assert line.startswith(begins.format(out))
@@ -158,7 +156,7 @@ def test_it_says_where_things_are_and_then_that_nothing_is_to_be_done_or_all_is_
 
 
 def check_found_in_the_cache(extract, clip, tmp_path):
-    """Hold that features which lie in `out` are not computed again for another folder."""
+    """Check that features in `out` are served from the cache for another folder."""
     asked = (FEATURES, clip, *FEATURES.plain)
     code, said, err = extract(*asked, out="again")
     assert (code, err) == (0, "")
@@ -173,7 +171,7 @@ def check_found_in_the_cache(extract, clip, tmp_path):
 
 
 @DOORS
-def test_a_dry_run_tells_how_many_how_large_and_how_long(extract, clip, tmp_path, door):
+def test_a_dry_run_estimates_number_size_and_time(extract, clip, tmp_path, door):
     code, said, _ = extract(door, clip, *door.plain, "--dry-run")
     begins, size, time = (part.format(tmp_path / "out") for part in door.dry)
     assert (code, said.partition(begins)[0]) == (0, "Dry run: ")
@@ -184,7 +182,7 @@ def test_a_dry_run_tells_how_many_how_large_and_how_long(extract, clip, tmp_path
 
 
 @DOORS
-def test_what_did_not_come_is_named_and_the_exit_code_tells(extract, clip, tmp_path, door):
+def test_missing_samples_are_listed_with_exit_code_3(extract, clip, tmp_path, door):
     bad = damage.damage_packets(clip, tmp_path / "bad.mp4", ordinals=[13])
     gone = tmp_path / "gone.mp4"
     code, _, err = extract(door, gone, bad, clip, *door.whole)
@@ -194,7 +192,7 @@ def test_what_did_not_come_is_named_and_the_exit_code_tells(extract, clip, tmp_p
     assert any("bad.mp4 cannot be decoded" in line for line in named)
 
 
-def test_names_of_what_is_written(extract, clip, tmp_path):
+def test_names_of_output_files(extract, clip, tmp_path):
     assert extract(FRAMES, clip, *FRAMES.plain)[0] == 0
     shots = {f"shot_clip_{k:06d}_{k / 30:.3f}s.jpg" for k in (0, 15)}
     kept = {".extraction", "report.html", "session.json"}
@@ -207,8 +205,8 @@ def test_names_of_what_is_written(extract, clip, tmp_path):
     assert (record["totals"]["frames"], record["gain"]) == (24, None)
 
 
-def test_what_a_crop_leaves_of_frames_is_extracted(extract, clip, tmp_path):
-    """The model takes the mean, of each colour, of what it is given, and doubles it."""
+def test_crop_applies_to_images_and_features(extract, clip, tmp_path):
+    """The model returns twice the mean of each color channel."""
     crop = ("--every", 8, "--crop", "48x64+8+16")
     assert extract(FRAMES, clip, *crop)[0] == 0
     whole = read_clip(clip, 0, 3, 8)[:, 8:56, 16:80]
@@ -227,7 +225,7 @@ def test_what_a_crop_leaves_of_frames_is_extracted(extract, clip, tmp_path):
     ("crop", "words"),
     [("48x64", "such as 256x456+10+20"), ("9000x8+0+0", "choose a crop inside it")],
 )
-def test_a_crop_that_cannot_be_is_refused_before_anything_is_written(
+def test_an_invalid_crop_is_refused_before_anything_is_written(
     extract, clip, tmp_path, door, crop, words
 ):
     code, _, err = extract(door, clip, *door.plain, "--crop", crop)
@@ -235,7 +233,7 @@ def test_a_crop_that_cannot_be_is_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
-def test_json_is_the_session_and_options_are_in_it(extract, clip):
+def test_json_is_the_session_with_its_options(extract, clip):
     for door, flags, expected in (
         (FRAMES, ("--keyframes",), {"frames": "keyframes"}),
         (PROXIES, ("--size", 64, "--gop", 4, "--no-gain"), {"gop": 4}),
@@ -247,9 +245,7 @@ def test_json_is_the_session_and_options_are_in_it(extract, clip):
         assert {name: configuration[name] for name in expected} == expected
 
 
-def test_frames_on_a_disk_are_decoded_for_one_command_and_read_by_the_other(
-    extract, clip, tmp_path
-):
+def test_frames_spilled_by_one_command_are_read_by_the_other(extract, clip, tmp_path):
     disk = ("--spill", tmp_path / "disk")
     size = ("--size", "32x48")  # that of the model
     assert extract(FRAMES, clip, "--every", 6, *size, *disk, "--dry-run")[0] == 0
@@ -272,7 +268,7 @@ def test_frames_on_a_disk_are_decoded_for_one_command_and_read_by_the_other(
     ("flags", "words"),
     [(("--spill", "."), "no spill store"), (("--spill-budget", "many"), "a size must read like")],
 )
-def test_a_disk_that_cannot_keep_frames_is_refused(
+def test_an_invalid_spill_folder_or_budget_is_refused(
     extract, clip, tmp_path, monkeypatch, flags, words
 ):
     monkeypatch.chdir(tmp_path)
@@ -280,7 +276,7 @@ def test_a_disk_that_cannot_keep_frames_is_refused(
     assert (code, words in " ".join(err.split())) == (2, True), err
 
 
-def test_a_video_too_short_for_a_clip_is_named(extract, clip, tmp_path):
+def test_a_video_shorter_than_a_clip_is_listed(extract, clip, tmp_path):
     short = write_clip(tmp_path / "short", SynthClip(num_frames=5, size=(64, 96)))
     asked = ("--clip-len", 8, "--hop", 8, *FEATURES.plain[2:], "--json")
     code, said, err = extract(FEATURES, tmp_path / "gone.mp4", clip, short, *asked)
@@ -290,17 +286,15 @@ def test_a_video_too_short_for_a_clip_is_named(extract, clip, tmp_path):
 
 
 @needs_torchcodec
-def test_features_by_another_decoder_are_like_those_by_pyav_and_never_mixed_with_them(
-    extract, clip, tmp_path
-):
-    """Neither in a folder nor in the cache."""
+def test_features_of_torchcodec_are_close_to_pyav_and_never_mixed_with_it(extract, clip, tmp_path):
+    """They share neither a folder nor cache entries."""
     asked = (FEATURES, clip, *FEATURES.plain)
     other = (*asked, "--decode", "torchcodec")
     assert extract(*asked)[0] == 0
     code, _, err = extract(*other)
     assert (code, "decoded_by was not set, now torchcodec" in err) == (2, True)
     assert extract(*other, out="other")[::2] == (0, "")
-    assert apart(tmp_path) < 2 * 2, "grey levels, and the model doubles them"
+    assert apart(tmp_path) < 2 * 2, "gray levels; the model doubles them"
     assert not any(row["cache_hit"] for row in rows(tmp_path / "other"))
     assert extract(*other, out="again")[0] == 0
     assert all(row["cache_hit"] for row in rows(tmp_path / "again"))
@@ -309,7 +303,7 @@ def test_features_by_another_decoder_are_like_those_by_pyav_and_never_mixed_with
 
 
 def apart(folder):
-    """Return by how much the features in `other` are from those in `out`."""
+    """Return the largest difference between the features in `out` and in `other`."""
     ours, theirs = (
         np.concatenate([row["features"] for row in rows(folder / out)]) for out in ("out", "other")
     )
@@ -317,10 +311,10 @@ def apart(folder):
 
 
 @needs_no_gpu
-def test_features_by_auto_are_those_of_the_cpu_and_the_record_says_what_decoded(
+def test_features_of_auto_equal_those_of_the_cpu_and_the_record_names_the_device(
     extract, clip, tmp_path
 ):
-    """They go into one folder; the cache keeps them apart, as it does those of a GPU."""
+    """They may share a folder; their cache keys differ, as for a GPU."""
     asked = (FEATURES, clip, *FEATURES.plain)
     assert extract(*asked)[0] == extract(*asked, "--decode", "auto")[0] == 0
     assert extract(*asked, "--decode", "auto", out="other")[::2] == (0, "")
@@ -336,8 +330,8 @@ def pictures(tmp_path_factory):
     return write_pictures(tmp_path_factory.mktemp("pictures") / "frames", 12)
 
 
-def test_frames_of_pictures_in_order_are_extracted(extract, pictures, tmp_path):
-    """Their numbers and times are those of the sequence; another rate is another request."""
+def test_frames_of_image_sequences_are_extracted(extract, pictures, tmp_path):
+    """Indices and times are those of the sequence; another rate is another extraction."""
     asked = (FRAMES, pictures, "--every", 4, "--size", "32x48", "--framerate")
     code, said, _ = extract(*asked, 10, "--dry-run")
     assert (code, "3 images of 1 video" in said) == (0, True)
@@ -352,10 +346,12 @@ def test_frames_of_pictures_in_order_are_extracted(extract, pictures, tmp_path):
     assert [row["pts_seconds"] for row in table] == [0.0, 0.4, 0.8]
     pattern = (FRAMES, pictures / "%05d.jpg", *asked[2:], 4)
     assert extract(*pattern, out="pattern")[0] == 0
-    assert (tmp_path / "pattern" / "frames_000004_1.000s.png").exists(), "named after the folder"
+    assert (tmp_path / "pattern" / "frames_000004_1.000s.png").exists(), (
+        "images are named after the folder"
+    )
 
 
-def test_features_of_pictures_in_order_are_kept(extract, pictures, tmp_path):
+def test_features_of_image_sequences_are_extracted(extract, pictures, tmp_path):
     assert (
         extract(FEATURES, pictures, "--every", 5, *FEATURES.plain[2:], "--framerate", "5/2")[0] == 0
     )
@@ -363,7 +359,7 @@ def test_features_of_pictures_in_order_are_kept(extract, pictures, tmp_path):
     assert row["index"] == [0, 5, 10]
 
 
-def test_proxies_say_what_is_won_where_there_are_enough_frames_for_a_batch(extract, tmp_path):
+def test_proxy_prints_the_gain_if_there_are_enough_frames_for_a_batch(extract, tmp_path):
     clip = write_clip(tmp_path / "long", SynthClip(num_frames=150, gop=150))
     code, said, _ = extract(PROXIES, clip, "--size", 64)
     assert code == 0
@@ -375,7 +371,7 @@ def test_proxies_say_what_is_won_where_there_are_enough_frames_for_a_batch(extra
     assert all(gain["before"] > 0 < gain["after"] for gain in gains)
 
 
-def test_what_a_run_did_not_tell_as_it_was_killed_the_next_one_tells(extract, clip, tmp_path):
+def test_the_run_after_a_kill_writes_the_missing_records(extract, clip, tmp_path):
     asked = (PROXIES, clip, *PROXIES.plain)
     assert extract(*asked)[0] == 0
     ends = [tmp_path / "out" / f for f in ("report.html", "session.json", "proxies.json")]
@@ -390,7 +386,7 @@ def test_what_a_run_did_not_tell_as_it_was_killed_the_next_one_tells(extract, cl
 
 
 @pytest.mark.parametrize("below", ["proxies", "deep/proxies"])
-def test_a_folder_of_videos_may_hold_its_proxies_and_has_no_more_videos(call, tmp_path, below):
+def test_proxies_inside_a_video_folder_do_not_count_as_its_videos(call, tmp_path, below):
     folder = tmp_path / "videos"
     folder.mkdir()
     clip = write_clip(folder / "clip", SynthClip(num_frames=24))
@@ -401,7 +397,7 @@ def test_a_folder_of_videos_may_hold_its_proxies_and_has_no_more_videos(call, tm
     assert find_videos([folder]) == [clip]
 
 
-def test_a_second_ctrl_c_leaves_what_is_done_and_says_so(extract, clip, monkeypatch):
+def test_ctrl_c_prints_that_finished_proxies_are_kept(extract, clip, monkeypatch):
     def interrupted(making, *_):
         (making.options.out / ".extraction").mkdir(parents=True)
         raise KeyboardInterrupt
@@ -412,9 +408,7 @@ def test_a_second_ctrl_c_leaves_what_is_done_and_says_so(extract, clip, monkeypa
     assert "finished proxies are kept; run the same command again to continue" in err
 
 
-def test_proxies_too_small_for_a_window_have_no_ssim_and_json_that_all_can_read(
-    extract, clip, tmp_path
-):
+def test_proxies_too_small_for_ssim_have_none_and_strict_json(extract, clip, tmp_path):
     code, said, _ = extract(PROXIES, clip, "--size", 4, "--no-gain")
     assert (code, "PSNR: " in said, "SSIM" in said) == (0, True, False)
 
@@ -427,7 +421,7 @@ def test_proxies_too_small_for_a_window_have_no_ssim_and_json_that_all_can_read(
 
 @pytest.fixture
 def concluded(tmp_path, monkeypatch, capsys):
-    """Return a function: work -> the exit code at its end, the lines on stderr."""
+    """Return a function: worker function -> exit code and lines of stderr."""
     monkeypatch.setattr("headrace.extraction.features.feature_options._CHUNK_PIXELS", 1.0)
     short = SynthClip(num_frames=30, gop=10, size=(64, 96))
     clips = [write_clip(tmp_path / f"clip{number}", short) for number in range(2)]
@@ -445,7 +439,7 @@ def concluded(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_what_is_lost_is_told_with_its_video_where_the_cause_does_not_name_it(concluded):
+def test_lost_samples_are_listed_with_their_video(concluded):
     code, lines = concluded(feature_workers.crashes)
     assert (code, lines[:3]) == (
         3,
@@ -457,9 +451,7 @@ def test_what_is_lost_is_told_with_its_video_where_the_cause_does_not_name_it(co
     )
 
 
-def test_where_the_report_cannot_be_written_it_is_said_what_is_done_all_the_same(
-    concluded, tmp_path
-):
+def test_the_completed_work_is_printed_even_if_the_report_cannot_be_written(concluded, tmp_path):
     report = tmp_path / "out" / "report.html"
     code, (written, failure) = concluded(feature_workers.runs_out_of_room, report.mkdir)
     assert (code, "report.html" in written, "no space left on device" in failure) == (1, True, True)
