@@ -19,7 +19,7 @@ MADE = NuScenesSet(
 MOMENTS = sum(int(each * 12) for each in MADE.durations_seconds)
 WAYS = {"loader": (), "stock": ("--stock-loader",)}
 SAVED, KILLED, STEPS = 15, 40, 50
-"""Steps between checkpoints, step in which both processes are killed, and minimum steps per epoch."""
+"""Steps between checkpoints, step of the kill of both processes, and minimum steps per epoch."""
 LOST = 0.05
 """m²: below the loss of a model without memory, for which the position is uniform within a meter
 (variance 1/12 m²)."""

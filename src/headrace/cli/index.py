@@ -118,8 +118,7 @@ def _check_layout_options(context: typer.Context, layout: str) -> None:
     ]
     if given:
         raise ConfigError(
-            f"{', '.join(given)} needs --layout {other}, got --layout {layout}; change the layout, "
-            "or leave the option out"
+            f"--layout {layout} does not support {', '.join(given)}, only --layout {other} does"
         )
 
 
@@ -135,12 +134,12 @@ def _scan(
             files, store, raises=False, verify=verify, holds=False, on_scanned=on_progress
         )
     for file in files:
+        result: StreamIndex | MediaError
         try:
-            index = open_one(file)
+            result = open_one(file)
         except MediaError as error:
-            yield file, error
-        else:
-            yield file, index
+            result = error
+        yield file, result
 
 
 def _facts(index: "StreamIndex") -> dict[str, Any]:
@@ -273,16 +272,9 @@ def _conclude_cameras(layout: "CameraLayout", problems: list[str], *, as_json: b
     frames = sum(clip.num_frames for clip in layout.clips)
     if as_json:
         clips = [{"folder": str(clip.folder), "frames": clip.num_frames} for clip in layout.clips]
-        print(
-            json_format.dumps(
-                {"cameras": layout.cameras, "clips": clips, "problems": problems}, indent=1
-            )
-        )
+        facts = {"cameras": layout.cameras, "clips": clips, "problems": problems}
+        print(json_format.dumps(facts, indent=1))
     else:
         names = ", ".join(layout.cameras)
-        print(
-            f"{len(layout.clips)} clips, {frames} moments, {len(layout.cameras)} cameras: {names}",
-            file=sys.stderr,
-        )
-        for problem in problems:
-            print(problem, file=sys.stderr)
+        size = f"{len(layout.clips)} clips, {frames} moments, {len(layout.cameras)} cameras"
+        print("\n".join([f"{size}: {names}", *problems]), file=sys.stderr)
