@@ -186,11 +186,11 @@ def progress_of_suite(*, is_quiet: bool) -> "Iterator[SuiteObserver]":
                 line.remove_task(task)
             line.add_task(measured, total=None)
 
-        def progress(what: str, done: int, of: int) -> None:
-            position = f" ({done + 1} of {of})" if of else ""
-            text = printable(f"{measured}, {what}{position}")
+        def progress(description: str, done: int, total: int) -> None:
+            position = f" ({done + 1} of {total})" if total else ""
+            text = printable(f"{measured}, {description}{position}")
             for task in line.task_ids:
-                line.update(task, description=text, completed=done, total=of or None)
+                line.update(task, description=text, completed=done, total=total or None)
 
         def end(result: "BenchmarkOutcome", number: int, of: int) -> None:
             reason = f": {result.why}" if result.why else ""

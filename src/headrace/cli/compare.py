@@ -64,7 +64,7 @@ def compare(
         typer.Argument(
             metavar="RUN...",
             help="Run folders; each is compared with the first. With --, the runs before it are "
-            "repeats of one side, those after it repeats of the other.",
+            "repeats of one side, the runs after it repeats of the other.",
         ),
     ],
     any_input: Annotated[

@@ -64,7 +64,7 @@ def aggregate(
     folder: Annotated[Path, FOLDER],
     out: Annotated[Path, typer.Option("-o", "--out", help="New Parquet file.")],
     by: Annotated[
-        Literal["mean", "max"], typer.Option(help="Pool each feature value over the video by this.")
+        Literal["mean", "max"], typer.Option(help="Pooling of each feature value over the video.")
     ] = "mean",
     join: Annotated[
         Path | None,

@@ -88,7 +88,7 @@ class _LaunchFile:
 
     vocabulary: "RunVocabulary"
     problems: Problems
-    """Receives what is wrong with the file."""
+    """Collects the problems of the file."""
 
     def read(self, top: yaml.Node | None) -> LaunchConfig:
         entries = {entry.key: entry for entry in self._entries(top)}

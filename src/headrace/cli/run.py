@@ -210,7 +210,7 @@ def _apply_advice(
     stream = sys.stderr if is_quiet else sys.stdout
     advised = first_advised_change(options, session)
     if advised is None:
-        print("Tried no change: the run advises none that an option makes.", file=stream)
+        print("Tried no change: no option makes the advised change.", file=stream)
         return
     print(f"Trying {advised.change.words.partition(':')[0]} ...", file=stream, flush=True)
     after = run(advised.options)
