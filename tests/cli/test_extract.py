@@ -40,28 +40,30 @@ def build():
 
 
 @dataclass(frozen=True)
-class Door:
-    """A command that writes something for each video."""
+class Command:
+    """An extraction command, its arguments and expected messages."""
 
     words: tuple
+    """Words of the command itself."""
     plain: tuple
-    """What it takes to ask for something."""
+    """Minimal arguments."""
     done: str
-    """What is there already the second time."""
+    """Existing output, as the second run prints it."""
     ends: tuple[str, ...]
-    """How the last lines begin."""
+    """Starts of the last lines of output."""
     dry: tuple[str, str, str]
-    """What a dry run says: how it begins, of the size, of the time."""
+    """Parts of a dry run: its start, size and time."""
     other: tuple
+    """Arguments that the same folder refuses."""
     changed: str
-    """How a request of another kind is refused."""
+    """Part of the error for `other`."""
     whole: tuple
-    """What it takes to ask for every frame."""
+    """Arguments that select every frame."""
     lost: str
-    """How the line ends that says how many are missing."""
+    """End of the line that counts missing samples."""
 
 
-FRAMES = Door(
+FRAMES = Command(
     ("extract", "frames"),
     ("--fps", 2, "--prefix", "shot_", "--format", "jpg"),
     "2 images",
@@ -72,7 +74,7 @@ FRAMES = Door(
     ("--every", 1),
     "1 video could not be opened:",
 )
-FEATURES = Door(
+FEATURES = Command(
     ("extract", "features"),
     ("--every", 6, "--model", "own_mean:build"),
     "4 features",
@@ -83,7 +85,7 @@ FEATURES = Door(
     ("--every", 1, "--model", "own_mean:build"),
     "1 video without a feature:",
 )
-PROXIES = Door(
+PROXIES = Command(
     ("proxy",),
     ("--size", 64, "--no-gain"),
     "24 frames",
@@ -98,8 +100,8 @@ PROXIES = Door(
     ("--size", 64),
     "2 videos without a proxy:",
 )
-DOORS = pytest.mark.parametrize(
-    "door", [FRAMES, FEATURES, PROXIES], ids=["frames", "features", "proxy"]
+COMMANDS = pytest.mark.parametrize(
+    "command", [FRAMES, FEATURES, PROXIES], ids=["frames", "features", "proxy"]
 )
 pytestmark = pytest.mark.usefixtures("forked_children")
 
@@ -111,12 +113,12 @@ def clip(tmp_path):
 
 @pytest.fixture
 def extract(call, tmp_path, monkeypatch):
-    """Return a function: door, arguments -> (exit code, stdout, stderr), into a folder `out`."""
+    """Return a function: command, arguments -> (exit code, stdout, stderr), into a folder `out`."""
     (tmp_path / "own_mean.py").write_text(MODEL)
     monkeypatch.syspath_prepend(tmp_path)
 
-    def run(door, *arguments, out="out"):
-        return call(*door.words, *arguments, "-o", tmp_path / out, "--workers", 1)
+    def run(command, *arguments, out="out"):
+        return call(*command.words, *arguments, "-o", tmp_path / out, "--workers", 1)
 
     return run
 
@@ -135,23 +137,25 @@ def rows(out):
     return pyarrow.parquet.read_table(out / "features-00000.parquet").to_pylist()
 
 
-@DOORS
-def test_output_paths_are_printed_and_a_second_run_has_nothing_to_do(extract, clip, tmp_path, door):
+@COMMANDS
+def test_output_paths_are_printed_and_a_second_run_has_nothing_to_do(
+    extract, clip, tmp_path, command
+):
     out = tmp_path / "out"
-    code, said, err = extract(door, clip, *door.plain)
+    code, said, err = extract(command, clip, *command.plain)
     assert (code, err) == (0, "")
     assert re.search("^.*clip.mp4 · (.* · )?complete", said, re.MULTILINE)
-    assert door is not FEATURES or "packets" not in said, "packets are not counted"
-    last = said.splitlines()[-len(door.ends) :]
-    for line, begins in zip(last, door.ends, strict=True):
+    assert command is not FEATURES or "packets" not in said, "packets are not counted"
+    last = said.splitlines()[-len(command.ends) :]
+    for line, begins in zip(last, command.ends, strict=True):
         assert line.startswith(begins.format(out))
-    nothing = f"Nothing to do: {out} already has {door.done}\n"
+    nothing = f"Nothing to do: {out} already has {command.done}\n"
     before = results(out)
-    assert extract(door, clip, *door.plain) == (0, nothing, "")
+    assert extract(command, clip, *command.plain) == (0, nothing, "")
     assert results(out) == before != {}
-    code, _, err = extract(door, clip, *door.other)
-    assert (code, f"holds another extraction: {door.changed}" in err) == (2, True), err
-    if door is FEATURES:
+    code, _, err = extract(command, clip, *command.other)
+    assert (code, f"holds another extraction: {command.changed}" in err) == (2, True), err
+    if command is FEATURES:
         check_found_in_the_cache(extract, clip, tmp_path)
 
 
@@ -170,24 +174,24 @@ def check_found_in_the_cache(extract, clip, tmp_path):
     assert not (tmp_path / "third").exists()
 
 
-@DOORS
-def test_a_dry_run_estimates_number_size_and_time(extract, clip, tmp_path, door):
-    code, said, _ = extract(door, clip, *door.plain, "--dry-run")
-    begins, size, time = (part.format(tmp_path / "out") for part in door.dry)
+@COMMANDS
+def test_a_dry_run_estimates_number_size_and_time(extract, clip, tmp_path, command):
+    code, said, _ = extract(command, clip, *command.plain, "--dry-run")
+    begins, size, time = (part.format(tmp_path / "out") for part in command.dry)
     assert (code, said.partition(begins)[0]) == (0, "Dry run: ")
     assert all(part in said for part in (size, time)), said
-    facts = json.loads(extract(door, clip, *door.plain, "--dry-run", "--json")[1])
-    assert facts.get("frames", facts.get("samples")) == int(door.done.split()[0])
+    facts = json.loads(extract(command, clip, *command.plain, "--dry-run", "--json")[1])
+    assert facts.get("frames", facts.get("samples")) == int(command.done.split()[0])
     assert not (tmp_path / "out").exists()
 
 
-@DOORS
-def test_missing_samples_are_listed_with_exit_code_3(extract, clip, tmp_path, door):
+@COMMANDS
+def test_missing_samples_are_listed_with_exit_code_3(extract, clip, tmp_path, command):
     bad = damage.damage_packets(clip, tmp_path / "bad.mp4", ordinals=[13])
     gone = tmp_path / "gone.mp4"
-    code, _, err = extract(door, gone, bad, clip, *door.whole)
+    code, _, err = extract(command, gone, bad, clip, *command.whole)
     first, *named = err.splitlines()
-    assert (code, first.partition(" of 48 missing, and ")[2]) == (3, door.lost)
+    assert (code, first.partition(" of 48 missing, and ")[2]) == (3, command.lost)
     assert any(f"cannot open {gone}: no such file" in line for line in named)
     assert any("bad.mp4 cannot be decoded" in line for line in named)
 
@@ -220,25 +224,25 @@ def test_crop_applies_to_images_and_features(extract, clip, tmp_path):
     assert np.allclose(found, 2 * whole.mean((1, 2)), atol=1e-3)
 
 
-@pytest.mark.parametrize("door", [FRAMES, FEATURES], ids=["frames", "features"])
+@pytest.mark.parametrize("command", [FRAMES, FEATURES], ids=["frames", "features"])
 @pytest.mark.parametrize(
     ("crop", "words"),
     [("48x64", "such as 256x456+10+20"), ("9000x8+0+0", "choose a crop inside it")],
 )
 def test_an_invalid_crop_is_refused_before_anything_is_written(
-    extract, clip, tmp_path, door, crop, words
+    extract, clip, tmp_path, command, crop, words
 ):
-    code, _, err = extract(door, clip, *door.plain, "--crop", crop)
+    code, _, err = extract(command, clip, *command.plain, "--crop", crop)
     assert (code, words in err) == (2, True), err
     assert not (tmp_path / "out").exists()
 
 
 def test_json_is_the_session_with_its_options(extract, clip):
-    for door, flags, expected in (
+    for command, flags, expected in (
         (FRAMES, ("--keyframes",), {"frames": "keyframes"}),
         (PROXIES, ("--size", 64, "--gop", 4, "--no-gain"), {"gop": 4}),
     ):
-        code, said, _ = extract(door, clip, *flags, "--json", out=door.words[0])
+        code, said, _ = extract(command, clip, *flags, "--json", out=command.words[0])
         session = json.loads(said)
         assert (code, session["kind"], session["outcome"]) == (0, "extract", "complete")
         configuration = session["provenance"]["configuration"]
@@ -251,9 +255,9 @@ def test_frames_spilled_by_one_command_are_read_by_the_other(extract, clip, tmp_
     assert extract(FRAMES, clip, "--every", 6, *size, *disk, "--dry-run")[0] == 0
     assert not (tmp_path / "disk").exists()
     decoded = []
-    for door, flags in ((FRAMES, size), (FEATURES, FEATURES.plain[2:])):
+    for command, flags in ((FRAMES, size), (FEATURES, FEATURES.plain[2:])):
         code, said, _ = extract(
-            door, clip, "--every", 6, *flags, *disk, "--json", out=door.words[-1]
+            command, clip, "--every", 6, *flags, *disk, "--json", out=command.words[-1]
         )
         assert code == 0
         decoded.append(json.loads(said)["decode"]["frames_decoded"])
