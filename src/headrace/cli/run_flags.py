@@ -17,7 +17,7 @@ from headrace.cli.config_flags import (
     option,
     parameters,
 )
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, reason_of
 from headrace.extras import check_extra
 from headrace.models.compute import LARGEST, Device
 from headrace.runs.run_options import (
@@ -213,9 +213,9 @@ def _token(file: Path | None) -> str | None:
         with file.open("rb") as opened:
             token = opened.read(_MAX_TOKEN_BYTES).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not ASCII text"
+        reason = reason_of(error) if isinstance(error, OSError) else "not ASCII text"
         raise ConfigError(
-            f"cannot read the token in {file}: {reason.lower()}; give a file with only the token"
+            f"cannot read the token in {file}: {reason}; give a file with only the token"
         ) from error
     if not token:
         raise ConfigError(f"{file} has no token; write one of at least 16 characters to it")
