@@ -29,7 +29,7 @@ _PARAMETERS: Final = (
         ProxyOptions,
         only="workers on_error retry",
         on_error={
-            "help": "At damaged videos: leave them out and list them, stop, or keep FFmpeg's "
+            "help": "At damaged videos: stop, leave them out and list them, or keep FFmpeg's "
             "concealment."
         },
     ),

@@ -176,7 +176,7 @@ class ExtractionOptions(ABC):
     on_error: Annotated[
         OnError,
         Option(
-            "At bad videos and frames: leave them out and list them, stop, or keep FFmpeg's "
+            "At bad videos and frames: stop, leave them out and list them, or keep FFmpeg's "
             "concealment of damaged frames."
         ),
     ] = "skip"
