@@ -1,17 +1,16 @@
-# Two commands on a fresh machine: `make demo` and `make test`. Both create .venv, pinned by
-# constraints.txt, and use it again afterwards. PYTHON=python3.12 chooses another interpreter.
+# Start with `make demo` or `make test`. Both create .venv, pinned by constraints.txt, and reuse it
+# later. PYTHON=python3.12 selects another interpreter.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
-# A download that breaks off ends pip, whatever its --retries: what it had is in its cache, and it is run again.
+# pip fails at a broken download despite --retries, so it is run again; its cache keeps finished files.
 export PIP_DEFAULT_TIMEOUT ?= 60
 export UV_HTTP_TIMEOUT ?= 60
 PIP := scripts/three_times.sh $(BIN)/python -m pip --disable-pip-version-check --require-virtualenv
 INSTALL := $(PIP) install --progress-bar off --constraint constraints.txt
 
-# One stamp for each thing that is installed. make installs it again when one of the files it was
-# made from is newer.
+# A stamp file per installation. make installs again if a file that the stamp depends on is newer.
 PACKAGE := $(VENV)/.package
 DEMO := $(VENV)/.demo
 DEV := $(VENV)/.dev
@@ -22,11 +21,11 @@ LOWEST := .venv-lowest
 LEROBOT := .venv-lerobot
 DOCS := .venv-docs
 RELEASE := .venv-release
-# lerobot 0.6 needs Python 3.12: that of the path, or of pyenv. Where there is none, 0.4 is installed.
+# lerobot 0.6 needs Python 3.12, from PATH or pyenv. Without it, lerobot 0.4 is installed.
 PYTHON_312 := $(shell python3.12 -c 'import sys; print(sys.executable)' 2>/dev/null || ls -d $(HOME)/.pyenv/versions/3.12*/bin/python 2>/dev/null | tail -n 1)
 PIP_OF = scripts/three_times.sh .venv-$(1)/bin/python -m pip --disable-pip-version-check install --quiet --progress-bar off
 
-# Hundreds of processes of the tests import the package: its bytecode is kept, whoever forbids it.
+# Hundreds of test processes import the package, so its bytecode is cached in any case.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
@@ -42,7 +41,7 @@ demo: $(DEMO)  ## run a real classifier on a real video, from file to report
 test: system-packages setup  ## install what the tests need, then run every check
 	@$(MAKE) --no-print-directory check
 
-# One thread of OpenMP in each of two processes: where two wait for each other on two cores, they spin.
+# Two processes with one OpenMP thread each: waiting OpenMP threads spin on the two cores.
 check: setup  ## format, lint, types, architecture, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -55,9 +54,9 @@ types:
 architecture:
 	$(BIN)/pytest tests/test_architecture.py --quiet
 
-# Clusters, kills, streams and ranks wait more than they work: no other test of pytest runs beside
-# them; the lowest versions are installed and the release is checked meanwhile.
-test-slow: setup docs  ## run the tests that wait, those on the lowest versions, and what a GPU would be asked
+# Tests of clusters, kills, streams and ranks mostly wait, so they run alone, while the lowest
+# versions are installed and the release is checked.
+test-slow: setup docs  ## run the slow tests, the tests on the lowest versions, and the GPU code on the CPU
 	@$(MAKE) --no-print-directory --jobs 2 test-waiting installed
 	@$(MAKE) --no-print-directory test-lowest
 	@$(MAKE) --no-print-directory test-lerobot
@@ -69,7 +68,7 @@ installed:
 test-waiting:
 	$(BIN)/pytest -m slow
 
-# Left out: the ranks, since a group of PyTorch 2.5 that ends just after it gathered may hang.
+# Without the tests of ranks: a process group of PyTorch 2.5 may hang if it ends right after a gather.
 LOADER_TESTS := -m "not slow" --numprocesses 2 --dist loadfile tests/test_core_install.py \
   tests/planning tests/sampling tests/video tests/decode tests/loaders tests/report \
   --ignore tests/loaders/test_ranks.py --ignore tests/loaders/trainers
@@ -77,28 +76,28 @@ LOADER_TESTS := -m "not slow" --numprocesses 2 --dist loadfile tests/test_core_i
 test-lowest: $(LOWEST)/.done  ## run the tests of loaders and reports on the lowest versions
 	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest --quiet $(LOADER_TESTS) tests/bench/suite/test_page_browser.py
 
-test-loaders: setup  ## run the tests of loaders and reports alone, as on macOS and Windows
+test-loaders: setup  ## run only the tests of loaders and reports, as on macOS and Windows
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --quiet $(LOADER_TESTS)
 
-test-lerobot: $(LEROBOT)/.done  ## compare the items of LeRobot datasets with those of lerobot itself
+test-lerobot: $(LEROBOT)/.done  ## compare items of LeRobot datasets with those of lerobot
 	OMP_NUM_THREADS=1 $(LEROBOT)/bin/python -m pytest --quiet --numprocesses 2 --dist loadfile tests/with_lerobot
 
-format: $(DEV)  ## rewrite the code as `make check` wants it
+format: $(DEV)  ## format the code and fix lint errors
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 release: $(RELEASE)/.done  ## build wheel, sdist, SBOM and SHA256SUMS into dist/
 	$(RELEASE)/bin/python -m scripts.release
 
-release-check: $(RELEASE)/.done  ## install wheel and sdist into empty environments, run them there
+release-check: $(RELEASE)/.done  ## install wheel and sdist into empty environments and test them there
 	$(RELEASE)/bin/python -m scripts.check_release
 
-lock:  ## write constraints.txt from what is installed
+lock:  ## write constraints.txt from the installed versions
 	$(BIN)/python scripts/lock.py
 
-setup: $(DEV) $(MEDIA)  ## install the package, its tools and the clips of the tests
+setup: $(DEV) $(MEDIA)  ## install the package, its tools and the test clips
 
-bench: bench-setup  ## time headrace beside other libraries (three to four hours), write the figures
+bench: bench-setup  ## time headrace and other libraries, and write the results (three to four hours)
 	$(BIN)/python -m benchmarks.media
 	$(BIN)/python -m benchmarks.camera_media --num-frames 40
 	$(BIN)/python -m benchmarks.camera_media --num-frames 120
@@ -132,27 +131,27 @@ bench: bench-setup  ## time headrace beside other libraries (three to four hours
 	$(LEROBOT)/bin/python -m benchmarks.bench_lerobot
 	$(BIN)/python -m benchmarks.pages
 
-# The pages are copied with the folders around them, so that a link leads to the same file on the site.
+# The pages are copied with their folders, so that links lead to the same files on the site.
 docs: $(DOCS)/.done  ## build the site of the documentation into build/site
 	rm -rf build/site build/site_source && mkdir -p build/site_source
 	tar cf - --exclude __pycache__ *.md docs examples deploy benchmarks/README.md benchmarks/results | tar xf - -C build/site_source
 	$(DOCS)/bin/zensical build --clean --strict
 
-docs-pictures: $(DEMO)  ## draw the pictures of the pages again, from real runs (three minutes)
+docs-pictures: $(DEMO)  ## draw the images of the docs from real runs (three minutes)
 	PYTHONPATH=tests $(BIN)/python scripts/docs_pictures.py
 
-conformance: setup bench-setup  ## hold every kind of file against a plain decode (half an hour)
+conformance: setup bench-setup  ## compare every kind of file with a plain decode (half an hour)
 	$(BIN)/python -m benchmarks.conformance.draws
 	$(BIN)/python -m benchmarks.conformance --synthetic build/conformance --json benchmarks/results/conformance.json
 
-fuzz: setup $(FUZZ)  ## change files at random until a reader fails (FUZZ_SECONDS=60 for each, corpus in build/fuzz)
+fuzz: setup $(FUZZ)  ## fuzz the readers of files (FUZZ_SECONDS=60 for each, corpus in build/fuzz)
 	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m fuzz --seconds $(or $(FUZZ_SECONDS),60) --corpus build/fuzz $(FUZZ_TARGETS)
 
-# Installs nothing, since such a machine may have no network.
-gpu-check:  ## check and measure all that wants an NVIDIA GPU (under 10 minutes)
+# Installs nothing, since a machine with a GPU may have no network.
+gpu-check:  ## check and measure everything that needs an NVIDIA GPU (under 10 minutes)
 	$(or $(wildcard $(BIN)/python),$(PYTHON)) scripts/gpu_check.py
 
-gpu-rehearse: setup  ## go through the steps of gpu-check on the CPU, with small settings
+gpu-rehearse: setup  ## run the steps of gpu-check on the CPU, with small settings
 	$(BIN)/python scripts/gpu_check.py --rehearse --seconds 1800
 
 bench-setup: $(DEV) $(BENCH)  ## install the libraries the benchmarks compare with
@@ -160,18 +159,18 @@ bench-setup: $(DEV) $(BENCH)  ## install the libraries the benchmarks compare wi
 system-packages:  ## install the system packages of the tests, or name them
 	@scripts/system_packages.sh
 
-clean:  ## remove what was built, cached or written, all but .venv*
+clean:  ## remove build outputs, caches and demo outputs, but not .venv*
 	rm -rf build dist .cache demo_out demo_live .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -path './.venv*' -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "headrace needs Python 3.11 or newer, '$(PYTHON)' is $$($(PYTHON) --version 2>&1);" \
-	    "name another one: make PYTHON=python3.12"; exit 1; } >&2
+	    "select another: make PYTHON=python3.12"; exit 1; } >&2
 	$(PYTHON) -m venv $(VENV)
 
 $(PACKAGE): $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
-	@echo "Installing headrace into $(VENV); with PyTorch this is some gigabytes and minutes."
+	@echo "Installing headrace into $(VENV); with PyTorch it takes some gigabytes and minutes."
 	$(INSTALL) hatchling editables
 	$(INSTALL) --no-build-isolation --editable '.[run]'
 	@touch $@

@@ -1,6 +1,6 @@
-"""Ask a run whether it is well: `health.py [URL]`; exit code 0 if it is, 1 if not or no answer.
+"""Health check of a live run: `health.py [URL]`; exit code 0 if healthy, 1 if not or no response.
 
-Needs Python alone. Its token is that of HEADRACE_WEB_TOKEN, where the run asks for one.
+Uses only the standard library. If the run requires a token, set HEADRACE_WEB_TOKEN.
 """
 
 import os
@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 
 URL = "http://127.0.0.1:8686/health"
-SECONDS = 5
+TIMEOUT_SECONDS = 5
 
 
 def main() -> None:
@@ -18,12 +18,12 @@ def main() -> None:
     if token:
         request.add_header("Authorization", f"Bearer {token}")
     try:
-        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-            print(answer.read().decode())
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
+            print(response.read().decode())
     except urllib.error.HTTPError as error:
         sys.exit(error.read().decode())
     except OSError as error:
-        sys.exit(f"no answer from {request.full_url}: {error}")
+        sys.exit(f"no response from {request.full_url}: {error}")
 
 
 main()

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-import pickle  # for the name of the error with which torch refuses a file
+import pickle  # for UnpicklingError, which torch.load raises
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,18 +20,18 @@ INTERRUPTED = 130
 
 def positive(text: str) -> int:
     """Return an option's value as an integer >= 1."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
-    return number
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    return value
 
 
 @contextmanager
 def joined(parser: argparse.ArgumentParser) -> Iterator[torch.device]:
     """Join the process group if torchrun started one, and yield the device of this process.
 
-    A missing GPU, and media or options that headrace refuses, end the process with a one-line
-    error; Ctrl-C ends it with code 130.
+    Errors of headrace, and a missing GPU, end the process with a one-line message; Ctrl-C ends it
+    with code 130.
     """
     try:
         yield _device_of_this_process(parser)
@@ -54,18 +54,18 @@ def add_checkpoint_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint",
         type=Path,
-        help="file that is written, and read at the start if it is there; all processes need it",
+        help="checkpoint file to write, and to resume from if it exists; shared by all processes",
     )
     parser.add_argument(
         "--save-every",
         type=positive,
         default=20,
-        help="steps from one checkpoint to the next: the most that a kill loses (%(default)s)",
+        help="steps between two checkpoints, which a kill may lose (%(default)s)",
     )
 
 
 class Resumable(Protocol):
-    """A loader with a state."""
+    """A loader whose position can be saved and restored."""
 
     def state_dict(self) -> dict[str, int]:
         """Return the position after the last batch that was yielded."""
@@ -86,9 +86,9 @@ class Checkpoint:
     path: Path | None
     """Every process reads it, rank 0 writes it; None: no checkpoint."""
     every: int
-    """Steps between two checkpoints. A kill loses at most that many; they are repeated."""
+    """Steps between two checkpoints. A kill loses at most this many steps, which are repeated."""
     network: nn.Module
-    """The network itself, as DistributedDataParallel renames its parameters."""
+    """The unwrapped network, as DistributedDataParallel renames parameters."""
     optimizer: torch.optim.Optimizer
     loader: Resumable
     memory: SlotMemory | None = None
@@ -98,7 +98,7 @@ class Checkpoint:
         """Restore the state of an earlier run; return its number of steps.
 
         Raises:
-            ConfigError: the file belongs to other videos or another sampling, or is no checkpoint.
+            ConfigError: the file is of other videos or another sampling, or is not a checkpoint.
         """
         if self.path is None or not self.path.exists():
             return 0
@@ -109,7 +109,7 @@ class Checkpoint:
         if self.memory is not None:
             self.memory.load_state_dict(state["memories"][rank()])
         if rank() == 0:
-            print(f"going on after step {state['step']}", flush=True)
+            print(f"resuming after step {state['step']}", flush=True)
         return int(state["step"])
 
     def after(self, step: int) -> None:
@@ -121,7 +121,7 @@ class Checkpoint:
         """Write the file atomically: a kill leaves the old file.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the file cannot be written.
         """
         if self.path is None:
             return
@@ -146,19 +146,17 @@ class Checkpoint:
 
 
 def _read(path: Path, device: torch.device) -> dict[str, Any]:
-    """Return the contents of a checkpoint: ConfigError if it is none."""
+    """Return the contents of a checkpoint; ConfigError if it cannot be read."""
     try:
         state = torch.load(path, map_location=device, weights_only=True)
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        reason = (
-            error.strerror if isinstance(error, OSError) else "it is of another kind, or damaged"
-        )
+        reason = error.strerror if isinstance(error, OSError) else "of another format, or damaged"
         raise ConfigError(
-            f"{path} cannot be read as a checkpoint: {reason}; name another file, which is made"
+            f"cannot read the checkpoint {path}: {reason}; give a checkpoint, or a new file"
         ) from error
     if not isinstance(state, dict) or not {"step", "network", "optimizer", "loader"} <= {*state}:
         raise ConfigError(
-            f"{path} is no checkpoint of an example; name another file, which is made"
+            f"{path} is not a checkpoint of this example; give a checkpoint, or a new file"
         )
     return state
 
@@ -181,8 +179,8 @@ def _device_of_this_process(parser: argparse.ArgumentParser) -> torch.device:
     if gpus and local >= gpus:
         parser.exit(
             2,
-            f"{parser.prog}: error: process {local} of this machine has no GPU to itself, as there "
-            f"are {gpus}; ask for --nproc_per_node={gpus} at most\n",
+            f"{parser.prog}: error: process {local} of this machine needs its own GPU, and there "
+            f"are {gpus}; give --nproc_per_node={gpus} or less\n",
         )
     device = torch.device("cuda", local) if gpus else torch.device("cpu")
     if gpus:

@@ -1,4 +1,4 @@
-"""StockLoader: a stock DataLoader of camera clips that examples can resume."""
+"""StockLoader: a resumable stock DataLoader of camera clips."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from headrace.errors import ConfigError
 
 
 class StockLoader:
-    """A stock DataLoader of the clips, with a state to resume from."""
+    """Stock DataLoader of camera clips, with a state."""
 
     def __init__(self, dataset: CameraStreamDataset, *, group_num: int, workers: int) -> None:
         self.cameras = dataset.cameras.cameras
@@ -51,7 +51,7 @@ class StockLoader:
         for name, value in self._identity.items():
             if state.get(name) != value:
                 raise ConfigError(
-                    f"the checkpoint is of {name} {state.get(name)}, here it is {value}; go on "
-                    "with the same clips, loader, --group-num, --workers and number of processes"
+                    f"the checkpoint has {name} {state.get(name)}, got {value}; resume with the "
+                    "same clips, loader, --group-num, --workers and number of processes"
                 )
         self.epoch, self._taken = state["epoch"], state["given"]

@@ -1,15 +1,15 @@
-"""Train a small network with memory on camera streams: the distance driven between two moments.
+"""Train a small network with memory on camera streams to predict the distance driven per moment.
 
 python examples/train_cameras.py nuscenes/ --epochs 20 --checkpoint run.pt
 torchrun --nproc_per_node=2 examples/train_cameras.py nuscenes/ --checkpoint run.pt
 
-It reads nuScenes, or a set in its format, whose tables have the metres driven forward from each
-moment to the next. As StreamPETR does, it stores some queries of each clip, which have attended to
-all cameras of a moment, and passes them to the next moment; without them it can only guess. They
-are stored by slot, with a `CameraLoader` and with a stock DataLoader, whose workers alternate
-(`--stock-loader`); `--memory none` and `--memory place` show the loss without that. Stop it at any
-time and start it again with the same checkpoint and number of processes: model, optimizer, memory
-and clips resume after the last saved step.
+It reads nuScenes, or a data set in its format; the distance comes from the poses in the tables.
+Like StreamPETR, the network stores queries per clip, which attended to all cameras of a moment, and
+uses them at the next moment; without them it can only guess. The memory is indexed by slot, with a
+`CameraLoader` and with a stock DataLoader, whose workers alternate (`--stock-loader`); `--memory
+none` and `--memory place` show the loss without it. Stop it at any time and start it again with the
+same checkpoint and number of processes: model, optimizer, memory and clips resume after the last
+saved step.
 """
 
 import argparse
@@ -40,32 +40,32 @@ REFERENCE = "CAM_FRONT"
 
 
 def main() -> None:
-    """Read the command line, join the other processes if there are any, and train."""
+    """Parse the command line, join the process group, and train."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "folder", type=Path, help="nuScenes, or a set in its format: samples/, sweeps/ and tables"
+        "folder", type=Path, help="folder of nuScenes, or of a data set in its format"
     )
-    parser.add_argument("--version", default="v1.0-mini", help="folder of its tables (%(default)s)")
+    parser.add_argument("--version", default="v1.0-mini", help="folder of the tables (%(default)s)")
     parser.add_argument(
         "--links",
         type=Path,
         default="links",
-        help="folder for links to its images, by camera (%(default)s)",
+        help="folder for links to the images, by camera (%(default)s)",
     )
     parser.add_argument(
         "--epochs",
         type=positive,
         default=10,
-        help="times each clip is read, earlier runs included (%(default)s)",
+        help="passes over the clips, earlier runs included (%(default)s)",
     )
     parser.add_argument(
-        "--group-num", type=positive, default=2, help="clips in a batch (%(default)s)"
+        "--group-num", type=positive, default=2, help="clips per batch (%(default)s)"
     )
     parser.add_argument(
         "--workers",
         type=positive,
         default=2,
-        help="decoding threads, or processes of a stock DataLoader, on each process (%(default)s)",
+        help="decoding threads, or workers of a stock DataLoader, per process (%(default)s)",
     )
     parser.add_argument(
         "--size",
@@ -80,13 +80,13 @@ def main() -> None:
         "--memory",
         choices=("slot", "place", "none"),
         default="slot",
-        help="memory of a clip: by its slot (the default); by its position in the batch, which "
-        "is right for one worker only; or none, to compare",
+        help="index of the memory: slot (the default); position in the batch, which is right for "
+        "one worker only; or no memory, for comparison",
     )
     parser.add_argument(
-        "--tell-steps",
+        "--print-steps",
         action="store_true",
-        help="print clip:moment of each slot and the loss, for each step and process",
+        help="print clip:moment of each slot, and the loss, per step and process",
     )
     add_checkpoint_options(parser)
     options = parser.parse_args()
@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def train(options: argparse.Namespace, device: torch.device) -> None:
-    """Train, and report after each epoch the loss, and moments without their clip's memory."""
+    """Train, and print the loss and the number of moments with a wrong memory per epoch."""
     torch.manual_seed(0)
     with open_loader(options, device) as loader:
         network = Network(len(loader.cameras)).to(device)
@@ -120,17 +120,17 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
             epoch, epoch_loss = loader.epoch, EpochLoss(device)
             for batch in loader:
                 moment = Moment.of(batch, device)
-                stored_by = replace_slots(batch, options.memory)
-                before = memory.of(stored_by)
+                indexed = replace_slots(batch, options.memory)
+                before = memory.of(indexed)
                 predicted, queries = model(moment.frames, moment.valid, before["queries"])
                 loss = moment.loss(predicted)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-                memory.keep(stored_by, {"queries": queries.detach(), "clip": moment.clip})
+                memory.keep(indexed, {"queries": queries.detach(), "clip": moment.clip})
                 step += 1
                 epoch_loss.add(loss, moment, before["clip"])
-                if options.tell_steps:
+                if options.print_steps:
                     moment.report(step, loss)
                 checkpoint.after(step)
             epoch_loss.report(f"epoch {epoch} step {step}")
@@ -138,7 +138,7 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
 
 
 class Network(nn.Module):
-    """Queries that attend to all cameras of a moment, and are stored until the next one."""
+    """Queries that attend to all cameras of a moment, and are stored for the next moment."""
 
     def __init__(self, cameras: int) -> None:
         super().__init__()
@@ -153,12 +153,12 @@ class Network(nn.Module):
     def forward(
         self, frames: torch.Tensor, valid: torch.Tensor, before: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the distance driven, float32 [N], in metres, and the queries to store.
+        """Return the distance driven, float32 [N] in meters, and the queries to store.
 
         Args:
             frames: uint8 [N, C, 3, H, W].
-            valid: bool [N, C]: cameras with a frame; the others are masked out.
-            before: float32 [N, queries, width]: the stored queries.
+            valid: bool [N, C]; cameras without a frame are masked.
+            before: float32 [N, queries, width], the stored queries.
         """
         clips = len(frames)
         features = self.backbone(frames.flatten(0, 1).float() / 127.5 - 1)
@@ -170,21 +170,21 @@ class Network(nn.Module):
 
 
 class Motion:
-    """Metadata of a moment: metres driven forward since the one before."""
+    """Metadata of a moment: meters driven forward since the previous moment."""
 
     def __init__(self, nuscenes: NuScenes) -> None:
         self._nuscenes = nuscenes
 
     def __call__(self, clip: str, moment: ClipMoment) -> dict[str, float]:
-        """Return {"moved": metres}, from the car's poses; 0 at a clip's first moment."""
+        """Return {"moved": meters} from the car's poses; 0 at a clip's first moment."""
         before, now = (
             self._pose(clip, moment, frame) for frame in (max(0, moment.number - 1), moment.number)
         )
         return {"moved": float((before.inverse() @ now)[0, 3])}
 
     def _pose(self, clip: str, moment: ClipMoment, frame: int) -> torch.Tensor:
-        shown = replace(moment, frames={REFERENCE: frame}, cameras=(REFERENCE,))
-        pose: torch.Tensor = self._nuscenes.metadata(clip, shown)["ego_to_global"][0]
+        at_frame = replace(moment, frames={REFERENCE: frame}, cameras=(REFERENCE,))
+        pose: torch.Tensor = self._nuscenes.metadata(clip, at_frame)["ego_to_global"][0]
         return pose
 
 
@@ -195,34 +195,34 @@ class Moment:
     frames: torch.Tensor
     valid: torch.Tensor
     moved: torch.Tensor
-    """float32 [N]: metres driven forward since the moment before."""
-    goes_on: torch.Tensor
-    """bool [N]: slots with a clip, except its first moment; only these have a loss."""
+    """float32 [N]: meters driven forward since the previous moment."""
+    has_loss: torch.Tensor
+    """bool [N]: slots with a clip, except at its first moment."""
     clip: torch.Tensor
     names: str
     """clip:moment of each slot that is not empty."""
 
     @classmethod
     def of(cls, batch: Mapping[str, Any], device: torch.device) -> "Moment":
-        """Return them for a batch of a `CameraLoader`, or of a stock DataLoader."""
+        """Return the tensors of a batch of a `CameraLoader` or a stock DataLoader."""
         pairs = zip(batch["clip"].tolist(), batch["index"].tolist(), strict=True)
         moved = torch.tensor([metadata.get("moved", 0.0) for metadata in batch["metadata"]])
         return cls(
             frames=batch["frames"].to(device),
             valid=batch["valid"].to(device),
             moved=moved.to(device),
-            goes_on=((batch["clip"] >= 0) & ~batch["first_frame"]).to(device),
+            has_loss=((batch["clip"] >= 0) & ~batch["first_frame"]).to(device),
             clip=batch["clip"].to(device),
             names=" ".join(f"{clip}:{index}" for clip, index in pairs if clip >= 0),
         )
 
     def loss(self, predicted: torch.Tensor) -> torch.Tensor:
-        """Return the mean squared error of the distance, over the slots with a loss."""
-        errors = (predicted - self.moved).square() * self.goes_on
-        return errors.sum() / self.goes_on.sum().clamp(min=1)
+        """Return the mean squared error of the distance over the slots with a loss."""
+        errors = (predicted - self.moved).square() * self.has_loss
+        return errors.sum() / self.has_loss.sum().clamp(min=1)
 
     def report(self, step: int, loss: torch.Tensor) -> None:
-        """Print one line in one write, so that lines of several processes do not mix."""
+        """Print a line in one write, so that lines of several processes do not interleave."""
         line = f"rank {rank()} step {step} {self.names} {loss.item():.9g}\n"
         print(line, end="", flush=True)
 
@@ -233,29 +233,29 @@ class EpochLoss:
     def __init__(self, device: torch.device) -> None:
         self._sums = torch.zeros(4, dtype=torch.float64, device=device)
 
-    def add(self, loss: torch.Tensor, moment: Moment, remembered: torch.Tensor) -> None:
-        """Add one step; `remembered` int64 [N] is the clip of each stored memory, or -1."""
-        counted = moment.goes_on.sum()
-        strays = moment.goes_on & (remembered != moment.clip)
-        counts = (loss.detach() * counted, counted, (moment.clip >= 0).sum(), strays.sum())
+    def add(self, loss: torch.Tensor, moment: Moment, memory_clip: torch.Tensor) -> None:
+        """Add one step; `memory_clip` int64 [N] is the clip of each stored memory, or -1."""
+        losses = moment.has_loss.sum()
+        is_wrong = moment.has_loss & (memory_clip != moment.clip)
+        counts = (loss.detach() * losses, losses, (moment.clip >= 0).sum(), is_wrong.sum())
         self._sums += torch.stack([count.to(self._sums) for count in counts])
 
-    def report(self, where: str) -> None:
-        """Print the figures, on the first process."""
+    def report(self, prefix: str) -> None:
+        """Print the loss and the counts, on the first process."""
         if distributed.is_initialized():
             distributed.all_reduce(self._sums)
-        loss, counted, moments, strays = self._sums.tolist()
+        loss, losses, moments, wrong = self._sums.tolist()
         if rank() == 0:
-            loss /= max(1, counted)
+            loss /= max(1, losses)
             print(
-                f"{where} loss {loss:.5f}, {loss**0.5:.3f} m off: {moments:.0f} moments, "
-                f"{strays:.0f} without the memory of their clip",
+                f"{prefix} loss {loss:.5f}, {loss**0.5:.3f} m off: {moments:.0f} moments, "
+                f"{wrong:.0f} without the memory of their clip",
                 flush=True,
             )
 
 
 def replace_slots(batch: Mapping[str, Any], choice: str) -> Mapping[str, Any]:
-    """Return a batch for `SlotMemory` whose slots make it store by position, or not at all."""
+    """Return the batch with slots by which `SlotMemory` indexes by position, or always resets."""
     if choice == "place":
         return {**batch, "slot": torch.arange(len(batch["slot"]))}
     if choice == "none":
@@ -267,7 +267,7 @@ def replace_slots(batch: Mapping[str, Any], choice: str) -> Mapping[str, Any]:
 def open_loader(
     options: argparse.Namespace, device: torch.device
 ) -> Iterator[CameraLoader | StockLoader]:
-    """Open the loader of the clips, which shuffles them in each epoch."""
+    """Yield the loader of the clips, which are shuffled in each epoch."""
     nuscenes = NuScenes.read(options.folder, options.version)
     arguments: dict[str, Any] = {
         "layout": nuscenes.link_pictures(options.links),

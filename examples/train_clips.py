@@ -1,12 +1,12 @@
-"""Train a small 3-D network on random clips: it learns to tell which video a clip is from.
+"""Train a small 3-D network on random clips to classify the video that a clip is from.
 
 python examples/train_clips.py videos/*.mp4 --epochs 20 --checkpoint run.pt
 torchrun --nproc_per_node=2 examples/train_clips.py videos/*.mp4 --checkpoint run.pt
 
-The label stands for yours; the rest is a usual training loop. Stop it at any moment and start it
+Replace the label by your own; the rest is a usual training loop. Stop it at any moment and start it
 again with the same checkpoint: it resumes with the batch after the last checkpoint, also with
-another number of processes. A kill loses the steps since then, at most `--save-every`; they are
-repeated, on the same clips.
+another number of processes. A kill loses at most `--save-every` steps, which are repeated on the
+same clips.
 """
 
 import argparse
@@ -22,26 +22,26 @@ from headrace import ClipLoader, RandomClips
 
 
 def main() -> None:
-    """Read the command line, join the other processes if there are any, and train."""
+    """Parse the command line, join the process group, and train."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("videos", nargs="+", type=Path, help="video files, each a class")
+    parser.add_argument("videos", nargs="+", type=Path, help="video files, one class each")
     parser.add_argument(
         "--epochs",
         type=positive,
         default=10,
-        help="times a clip is taken from each video, earlier runs included (%(default)s)",
+        help="clips per video, earlier runs included (%(default)s)",
     )
     parser.add_argument(
-        "--batch-size", type=positive, default=4, help="clips on each process (%(default)s)"
+        "--batch-size", type=positive, default=4, help="clips per process (%(default)s)"
     )
     parser.add_argument(
-        "--num-frames", type=positive, default=8, help="frames of a clip (%(default)s)"
+        "--num-frames", type=positive, default=8, help="frames per clip (%(default)s)"
     )
     parser.add_argument(
         "--stride",
         type=positive,
         default=2,
-        help="frames of the video from one to the next (%(default)s)",
+        help="stride of the frames in a clip (%(default)s)",
     )
     parser.add_argument(
         "--size",

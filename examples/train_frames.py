@@ -1,12 +1,12 @@
-"""Train a small network on random frames: it learns to tell which video a frame is from.
+"""Train a small network on random frames to classify the video that a frame is from.
 
 python examples/train_frames.py videos/*.mp4 --epochs 3 --checkpoint run.pt
 torchrun --nproc_per_node=2 examples/train_frames.py videos/*.mp4 --checkpoint run.pt
 
-The label stands for yours; the rest is a usual training loop. Stop it at any moment and start it
+Replace the label by your own; the rest is a usual training loop. Stop it at any moment and start it
 again with the same checkpoint: it resumes with the batch after the last checkpoint, also with
-another number of processes. A kill loses the steps since then, at most `--save-every`; they are
-repeated, on the same frames.
+another number of processes. A kill loses at most `--save-every` steps, which are repeated on the
+same frames.
 """
 
 import argparse
@@ -22,17 +22,17 @@ from headrace import FrameLoader, ShuffledFrames
 
 
 def main() -> None:
-    """Read the command line, join the other processes if there are any, and train."""
+    """Parse the command line, join the process group, and train."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("videos", nargs="+", type=Path, help="video files, each a class")
+    parser.add_argument("videos", nargs="+", type=Path, help="video files, one class each")
     parser.add_argument(
         "--epochs",
         type=positive,
         default=1,
-        help="times each frame is seen, earlier runs included (%(default)s)",
+        help="passes over the frames, earlier runs included (%(default)s)",
     )
     parser.add_argument(
-        "--batch-size", type=positive, default=32, help="frames on each process (%(default)s)"
+        "--batch-size", type=positive, default=32, help="frames per process (%(default)s)"
     )
     parser.add_argument(
         "--size",
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument(
         "--memory",
         default="256MiB",
-        help="for decoded frames on each process, in bytes or like 1GiB (%(default)s)",
+        help="memory budget per process, such as 1GiB (%(default)s)",
     )
     add_checkpoint_options(parser)
     options = parser.parse_args()
@@ -90,7 +90,7 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
         if rank() == 0:
             print(
                 f"{statistics.frames_delivered} frames, "
-                f"{statistics.amplification:.2f} decoded for each; "
+                f"{statistics.amplification:.2f} decoded per frame; "
                 f"waited {statistics.starved_seconds:.1f} s for frames",
                 flush=True,
             )
@@ -99,8 +99,8 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
 def small_network(classes: int) -> nn.Module:
     """Return a small convolutional network."""
     layers: list[nn.Module] = []
-    for before, after in ((3, 16), (16, 32), (32, 64)):
-        layers += [nn.Conv2d(before, after, 3, stride=2, padding=1), nn.ReLU()]
+    for channels, new_channels in ((3, 16), (16, 32), (32, 64)):
+        layers += [nn.Conv2d(channels, new_channels, 3, stride=2, padding=1), nn.ReLU()]
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(1024, classes))
 
 

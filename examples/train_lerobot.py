@@ -1,10 +1,10 @@
-"""Train ACT, a policy of lerobot, on a LeRobot dataset: with headrace's loader or with lerobot's.
+"""Train lerobot's ACT policy on a LeRobot dataset, with the loader of headrace or of lerobot.
 
 python examples/train_lerobot.py DATASET --steps 20
-python examples/train_lerobot.py DATASET --steps 20 --loader lerobot    # the same items, losses
+python examples/train_lerobot.py DATASET --steps 20 --loader lerobot    # equal items and losses
 
-`lerobot` is installed beside headrace. The policy is small and starts untrained: this shows the one
-line that differs, and that both give the same losses.
+Needs the package lerobot. The policy is small and untrained: the example shows the one line that
+differs, and that both loaders give equal losses.
 """
 
 import argparse
@@ -31,7 +31,7 @@ except ImportError:  # before lerobot 0.6
 
 
 def main() -> None:
-    """Read the command line, train, and print each loss and the items of its batch."""
+    """Parse the command line, train, and print each loss and the items of its batch."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dataset", type=Path, help="folder of the dataset")
     parser.add_argument("--loader", choices=("headrace", "lerobot"), default="headrace")
@@ -44,28 +44,30 @@ def main() -> None:
     optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-4)
     torch.manual_seed(0)
     policy.train()
-    began = perf_counter()
-    batches = of_headrace if options.loader == "headrace" else of_lerobot
+    start = perf_counter()
+    batches = headrace_batches if options.loader == "headrace" else lerobot_batches
     for step, batch in enumerate(
         islice(batches(options.dataset, deltas, options.batch_size), options.steps)
     ):
-        torch.manual_seed(step)  # a DataLoader draws a number, too: dropout would differ
+        torch.manual_seed(step)  # a DataLoader draws random numbers, which changes later dropout
         loss, _ = policy.forward(prepare(batch))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         print(f"step {step}: items {batch['index'].tolist()}, loss {loss.item():.6f}")
-    print(f"{options.steps} steps in {perf_counter() - began:.1f} s")
+    print(f"{options.steps} steps in {perf_counter() - start:.1f} s")
 
 
 def make_policy(dataset: LeRobotDataset) -> tuple[ACTPolicy, Any]:
     """Return a small policy for a dataset, and the function that normalizes a batch."""
     torch.manual_seed(0)
     features = dataset_to_policy_features(dataset.meta.features)
-    is_action = {key: each.type is FeatureType.ACTION for key, each in features.items()}
+    actions = {
+        key: feature for key, feature in features.items() if feature.type is FeatureType.ACTION
+    }
     config = ACTConfig(
-        input_features={key: each for key, each in features.items() if not is_action[key]},
-        output_features={key: each for key, each in features.items() if is_action[key]},
+        input_features={key: value for key, value in features.items() if key not in actions},
+        output_features=actions,
         chunk_size=16,
         n_action_steps=16,
         dim_model=64,
@@ -79,19 +81,19 @@ def make_policy(dataset: LeRobotDataset) -> tuple[ACTPolicy, Any]:
     return ACTPolicy(config), prepare
 
 
-def of_headrace(
+def headrace_batches(
     folder: Path, deltas: dict[str, list[float]], batch_size: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield batches in random order, epoch after epoch."""
+    """Yield batches of headrace in random order, endlessly."""
     with LeRobotLoader(folder, delta_timestamps=deltas, batch_size=batch_size) as loader:
         while True:
             yield from loader
 
 
-def of_lerobot(
+def lerobot_batches(
     folder: Path, deltas: dict[str, list[float]], batch_size: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield batches of the same items, as lerobot loads them."""
+    """Yield batches of lerobot with the same items."""
     dataset = LeRobotDataset("local/dataset", root=folder, delta_timestamps=deltas)
     dataset.video_backend = "pyav"
     with LeRobotLoader(folder, batch_size=batch_size) as loader:

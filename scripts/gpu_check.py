@@ -1,11 +1,11 @@
-"""Checks and measures all that wants an NVIDIA GPU, in one call: `make gpu-check`.
+"""Checks and measures all features that need an NVIDIA GPU, in one call: `make gpu-check`.
 
-Needs no network and no weights: models have random ones, media are made. What must be there is
-said first. Each step is a process with a time limit of its own, so that one that hangs or dies is
-a row and the rest goes on.
+Needs no network and no weights: models are random, media are generated. Missing packages are
+reported first. Each step is a process with its own time limit, so a step that hangs or crashes is
+a failed row and the other steps run.
 
-Exit status: 0 every step ran and passed; 1 one failed or took too long; 2 it was asked what cannot
-be; 3 there is no NVIDIA GPU; 4 what ran has passed and not every step ran; 130 interrupted.
+Exit status: 0 all steps passed; 1 a step failed or exceeded its time limit; 2 usage error; 3 no
+NVIDIA GPU; 4 all steps that ran passed, but not every step ran; 130 interrupted.
 """
 
 import argparse
@@ -45,32 +45,32 @@ def main() -> int:
     options = parser().parse_args()
     only = [name for name in options.only.split(",") if name]
     out = options.out.resolve()
-    asked = {"rehearse": options.rehearse, "only": options.only, "seconds": options.seconds}
+    parameters = {"rehearse": options.rehearse, "only": options.only, "seconds": options.seconds}
     plan = Plan(out=out, is_rehearsal=options.rehearse)
-    steps = steps_of(plan, asked, list(command()))
+    steps = steps_of(plan, parameters, list(command()))
     try:
         steps = select_steps(steps, [*ALWAYS, *only] if only else ())
     except ValueError as error:
-        return complain(f"--only: {error}")
+        return print_usage_error(f"--only: {error}")
     if options.list:
-        print("\n".join(map(listed, steps)))
+        print("\n".join(map(describe_step, steps)))
         return 0
     print(f"Needs {', '.join(PACKAGES)} and headrace\ninstalled; no network, no weights.")
-    if absent := missing_packages():
-        return complain(f"{', '.join(absent)} cannot be imported here; install what is missing")
+    if missing := missing_packages():
+        return print_usage_error(f"cannot import {', '.join(missing)}; install them")
     if not options.seconds > 0:
-        return complain(f"--seconds must be > 0, got {options.seconds:g}")
-    kept = out / "gpu_check.json"
+        return print_usage_error(f"--seconds must be > 0, got {options.seconds:g}")
+    record = out / "gpu_check.json"
     try:
         out.mkdir(parents=True, exist_ok=True)
-        result = check(steps, plan, asked, options.seconds, kept)
+        result = check(steps, plan, parameters, options.seconds, record)
     except (OSError, HeadraceError) as error:
-        return complain(f"cannot write into {out}: {error}")
-    print(f"\n{render(result)}Kept in {kept}")
+        return print_usage_error(f"cannot write into {out}: {error}")
+    print(f"\n{render(result)}Record: {record}")
     if not options.rehearse and has_no_gpu(result):
         print(
-            "gpu_check: no NVIDIA GPU here, nothing was checked; --rehearse runs the same "
-            "steps on the CPU",
+            "gpu_check: this machine has no NVIDIA GPU, so nothing was checked; --rehearse runs "
+            "the same steps on the CPU",
             file=sys.stderr,
         )
         return NO_GPU
@@ -78,59 +78,65 @@ def main() -> int:
 
 
 def check(
-    steps: tuple[Step, ...], plan: Plan, asked: dict[str, object], seconds: float, kept: Path
+    steps: tuple[Step, ...],
+    plan: Plan,
+    parameters: dict[str, object],
+    seconds: float,
+    record: Path,
 ) -> GpuCheckResult:
-    """Run the steps; SIGTERM ends it as Ctrl-C does."""
+    """Run the steps and write the record after each; SIGTERM interrupts as Ctrl-C does."""
     signal.signal(signal.SIGTERM, interrupt)
-    blank = result = GpuCheckResult(provenance=origin(**asked), is_rehearsal=plan.is_rehearsal)
-    for result in run_steps(steps, blank, seconds=seconds):
+    empty = result = GpuCheckResult(provenance=origin(**parameters), is_rehearsal=plan.is_rehearsal)
+    for result in run_steps(steps, empty, seconds=seconds):
         print(step_line(result.rows[-1]), flush=True)
-        result.save(kept)
+        result.save(record)
     return result
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Do what Ctrl-C does."""
+    """Raise KeyboardInterrupt, as a signal handler."""
     raise KeyboardInterrupt
 
 
-def listed(step: Step) -> str:
-    """Return a line on a step."""
+def describe_step(step: Step) -> str:
+    """Return a line with the name, question, time limit and needs of a step."""
     needs = f", needs {', '.join(step.needs)}" if step.needs else ""
     return f"{step.name:14} {step.asks} (at most {step.limit_seconds:.0f} s{needs})"
 
 
-def complain(words: str) -> int:
-    """Say what is wrong; return the exit status."""
-    print(f"gpu_check: {words}", file=sys.stderr)
+def print_usage_error(message: str) -> int:
+    """Print the error; return the exit status."""
+    print(f"gpu_check: {message}", file=sys.stderr)
     return WRONG_USAGE
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return what reads the command line."""
-    found = argparse.ArgumentParser(
+    """Return the parser of the command line."""
+    result = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    found.add_argument(
-        "--rehearse", action="store_true", help="the same steps on the CPU, with small settings"
+    result.add_argument(
+        "--rehearse", action="store_true", help="run the steps on the CPU, with small settings"
     )
-    found.add_argument(
-        "--only", default="", metavar="STEPS", help="these alone, with commas: tests,run,nvdec:h264"
+    result.add_argument(
+        "--only", default="", metavar="STEPS", help="run only these, such as tests,run,nvdec:h264"
     )
-    found.add_argument("--out", type=Path, default=ROOT / "build" / "gpu_check", help="folder")
-    found.add_argument(
-        "--seconds", type=float, default=570, help="for all; what would begin later is not run"
+    result.add_argument(
+        "--out", type=Path, default=ROOT / "build" / "gpu_check", help="output folder"
     )
-    found.add_argument("--list", action="store_true", help="name the steps, run nothing")
-    return found
+    result.add_argument(
+        "--seconds", type=float, default=570, help="start no step after this time; 570 by default"
+    )
+    result.add_argument("--list", action="store_true", help="list the steps; run nothing")
+    return result
 
 
 if __name__ == "__main__":
     try:
         status = main()
-    except BrokenPipeError:  # whoever read has read enough
+    except BrokenPipeError:  # the reader closed the pipe, as in `... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = INTERRUPTED
-    except KeyboardInterrupt:  # between two steps; what was found is kept
+    except KeyboardInterrupt:  # finished steps are in the record
         status = INTERRUPTED
     sys.exit(status)

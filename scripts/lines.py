@@ -1,4 +1,4 @@
-"""Lines of code by room: without docstrings, comments and blank lines.
+"""Lines of code by folder, without docstrings, comments and blank lines.
 
 python scripts/lines.py           # a table of src/headrace, benchmarks and tests
 python scripts/lines.py --json    # the same for programs
@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("src/headrace", "benchmarks", "tests")
+TREES = ("src/headrace", "benchmarks", "tests")
 SMALL_FILE = 40
-"""Lines of code; a file with fewer counts as small."""
+"""A file with fewer lines of code is small."""
 _NO_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
     *(tokenize.ENCODING, tokenize.ENDMARKER),
@@ -26,28 +26,27 @@ _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionD
 
 @dataclass(frozen=True, kw_only=True)
 class Count:
-    """What stands in some files."""
+    """Counts of some files."""
 
     files: int = 0
     small_files: int = 0
-    """Files with fewer than `SMALL_FILE` lines of code; those without any, as most `__init__.py`,
-    are not counted."""
+    """Files with 1 to `SMALL_FILE` - 1 lines of code; most `__init__.py` have none."""
     code: int = 0
-    """Lines that hold more than a docstring or a comment."""
+    """Lines with code."""
     imports: int = 0
-    """Of them, lines of import statements."""
+    """Lines of import statements, included in `code`."""
     functions: int = 0
-    """Functions and methods, nested ones too."""
+    """Functions and methods, nested ones included."""
     one_liners: int = 0
-    """Of them, functions whose body is one line of code."""
+    """Functions whose body is one line of code, included in `functions`."""
 
     def __add__(self, other: "Count") -> "Count":
-        mine, theirs = asdict(self), asdict(other)
-        return Count(**{name: mine[name] + theirs[name] for name in mine})
+        left, right = asdict(self), asdict(other)
+        return Count(**{name: left[name] + right[name] for name in left})
 
 
 def count(text: str) -> Count:
-    """Return what stands in one file of Python."""
+    """Return the counts of the source of one Python file."""
     tree = ast.parse(text)
     code = _code_lines(text) - _docstring_lines(tree)
     functions = [
@@ -67,50 +66,47 @@ def count(text: str) -> Count:
     )
 
 
-def rooms(root: Path) -> dict[str, Count]:
-    """Return counts by room: each folder of src/headrace and benchmarks, and of tests.
+def count_folders(root: Path) -> dict[str, Count]:
+    """Return folder → counts, for each first-level folder of `TREES`.
 
-    Files that lie right in src/headrace, benchmarks or tests are a room of their own, `.`.
+    Files directly in a tree are counted as its folder `.`.
     """
-    found = dict[str, Count]()
-    for folder in ROOMS:
-        for path in sorted((root / folder).rglob("*.py")):
-            parts = path.relative_to(root / folder).parts
-            room = f"{folder}/{parts[0] if len(parts) > 1 else '.'}"
-            found[room] = found.get(room, Count()) + count(path.read_text("utf-8"))
-    return found
+    counts = dict[str, Count]()
+    for tree in TREES:
+        for path in sorted((root / tree).rglob("*.py")):
+            parts = path.relative_to(root / tree).parts
+            folder = f"{tree}/{parts[0] if len(parts) > 1 else '.'}"
+            counts[folder] = counts.get(folder, Count()) + count(path.read_text("utf-8"))
+    return counts
 
 
-def table(found: dict[str, Count]) -> str:
-    """Return the counts as text, each folder of `ROOMS` followed by its total."""
-    heads = ("room", "files", f"<{SMALL_FILE} lines", "code", "imports", "functions", "one line")
-    rows = [heads]
-    for folder in ROOMS:
-        within = {room: each for room, each in found.items() if room.startswith(f"{folder}/")}
-        rows += [_row(room, each) for room, each in within.items()]
-        rows += [_row(f"{folder}, all", total(within.values())), ("",) * len(heads)]
-    rows.append(_row("all", total(found.values())))
-    widths = [max(len(row[k]) for row in rows) for k in range(len(heads))]
+def table(counts: dict[str, Count]) -> str:
+    """Return the counts as text, each tree followed by its total."""
+    header = ("folder", "files", f"<{SMALL_FILE} lines", "code", "imports", "functions", "one line")
+    rows = [header]
+    for tree in TREES:
+        folders = {name: value for name, value in counts.items() if name.startswith(f"{tree}/")}
+        rows += [_row(name, value) for name, value in folders.items()]
+        rows += [_row(f"{tree}, all", total(folders.values())), ("",) * len(header)]
+    rows.append(_row("all", total(counts.values())))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
-        "  ".join(
-            cell.rjust(width) if k else cell.ljust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
         for row in rows
     )
 
 
 def total(counts: Iterable[Count]) -> Count:
-    """Return their sum."""
+    """Return the sum of the counts."""
     return sum(counts, Count())
 
 
-def _row(name: str, found: Count) -> tuple[str, ...]:
-    return (name, *(f"{number:,}" for number in asdict(found).values()))
+def _row(name: str, counts: Count) -> tuple[str, ...]:
+    return (name, *(f"{number:,}" for number in asdict(counts).values()))
 
 
 def _code_lines(text: str) -> set[int]:
-    """Lines on which a token lies that is no comment; those of a string of many lines too."""
+    """Return the lines with a token other than a comment; a multi-line string covers its lines."""
     lines = set[int]()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in _NO_CODE:
@@ -119,7 +115,7 @@ def _code_lines(text: str) -> set[int]:
 
 
 def _docstring_lines(tree: ast.Module) -> set[int]:
-    """Lines of docstrings, and of strings that say what stands above them, as of fields."""
+    """Return the lines of docstrings, including those below fields and constants."""
     return {
         line
         for node in ast.walk(tree)
@@ -143,15 +139,15 @@ def _lines_of(node: ast.stmt) -> set[int]:
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> None:
     """Print the counts of a checkout."""
-    parser = argparse.ArgumentParser(description="Count lines of code by room.")
+    parser = argparse.ArgumentParser(description="Count lines of code by folder.")
     parser.add_argument("--json", action="store_true", help="Print JSON.")
-    asked = parser.parse_args(arguments)
-    found = rooms(root)
-    if asked.json:
-        plain = {room: asdict(each) for room, each in found.items()}
-        print(json.dumps({**plain, "all": asdict(total(found.values()))}, indent=1))
+    options = parser.parse_args(arguments)
+    counts = count_folders(root)
+    if options.json:
+        all_counts = {**counts, "all": total(counts.values())}
+        print(json.dumps({name: asdict(value) for name, value in all_counts.items()}, indent=1))
     else:
-        print(table(found))
+        print(table(counts))
 
 
 if __name__ == "__main__":

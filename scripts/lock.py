@@ -1,4 +1,4 @@
-"""Writes constraints.txt: the installed version of everything headrace and its extras need."""
+"""Writes constraints.txt: the installed versions of all dependencies of headrace and its extras."""
 
 import sys
 import tomllib
@@ -10,43 +10,43 @@ from packaging.utils import canonicalize_name
 
 HEADER = """\
 # The versions `make` installs, for every extra; written by `make lock`.
-# To move one: pip install it into .venv, run `make lock`, then `make test`.
+# To change a version: pip install it into .venv, run `make lock`, then `make test`.
 """
 
 
 def main() -> None:
-    """Writes the file, or says what is not installed."""
+    """Write the file; exit with an error if a dependency is not installed."""
     build = tomllib.loads(Path("pyproject.toml").read_text())["build-system"]["requires"]
-    wanted = [
+    requirements = [
         *build,
         "editables",
         "headrace[run,dev,bench,parquet,safetensors,web,redis,ray,nvtx,tensorboard,trainers]",
     ]
     try:
-        pins = _closure([Requirement(text) for text in wanted])
+        pins = _pin_all([Requirement(text) for text in requirements])
     except PackageNotFoundError as error:
-        sys.exit(f"{error.name} is needed and not installed; run make setup bench-setup")
+        sys.exit(f"{error.name} is not installed; run make setup bench-setup")
     del pins["headrace"]
     lines = [f"{name}=={version}\n" for name, version in sorted(pins.items())]
     Path("constraints.txt").write_text(HEADER + "".join(lines))
 
 
-def _closure(wanted: list[Requirement]) -> dict[str, str]:
-    """Name → version of what `wanted` needs here, directly or not."""
+def _pin_all(pending: list[Requirement]) -> dict[str, str]:
+    """Return name → installed version of the requirements and all their dependencies."""
     pins: dict[str, str] = {}
     seen: set[str] = set()
-    while wanted:
-        requirement = wanted.pop()
+    while pending:
+        requirement = pending.pop()
         if str(requirement) in seen or not _applies(requirement, {""}):
             continue
         seen.add(str(requirement))
-        found = distribution(requirement.name)
-        pins[canonicalize_name(requirement.name)] = found.version
-        for text in found.requires or ():
-            inner = Requirement(text)
-            if _applies(inner, requirement.extras | {""}):
-                inner.marker = None
-                wanted.append(inner)
+        installed = distribution(requirement.name)
+        pins[canonicalize_name(requirement.name)] = installed.version
+        for text in installed.requires or ():
+            dependency = Requirement(text)
+            if _applies(dependency, requirement.extras | {""}):
+                dependency.marker = None
+                pending.append(dependency)
     return pins
 
 

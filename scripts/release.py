@@ -1,14 +1,15 @@
-"""Builds what a release consists of, into dist/: wheel, sdist, SBOM and SHA256SUMS.
+"""Builds the files of a release into dist/: wheel, sdist, SBOM and SHA256SUMS.
 
 python -m scripts.release
 
-The SBOM lists the versions of constraints.txt that headrace[run] needs. pip-audit asks whether one
-of them is known to be vulnerable; where it cannot reach its data, a line says so.
-Exit codes: 0 done, 1 failed or a package is vulnerable.
+The SBOM lists the versions of constraints.txt that headrace[run] needs. pip-audit checks them for
+known vulnerabilities; a line reports packages that it could not check.
+Exit codes: 0 success, 1 failure or a vulnerable package.
 """
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -19,16 +20,17 @@ ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
 SUMS = "SHA256SUMS"
 TOOLS = Path(sys.executable).parent
+"""Folder of the programs of requirements-release.txt."""
 
 
 class ReleaseError(Exception):
-    """A tool that failed: what was run, and what it said."""
+    """A tool is missing or failed, or the machine lacks something."""
 
 
 def main() -> None:
-    """Build, and print each file with its size."""
+    """Build the files, and print each with its size."""
     try:
-        _remove_old(DIST)
+        _remove_old_files(DIST)
         wheel, sdist = build(DIST)
         with TemporaryDirectory() as folder:
             pins = Path(folder) / "pins.txt"
@@ -52,75 +54,87 @@ def project_version() -> str:
 
 
 def build(folder: Path) -> tuple[Path, Path]:
-    """Return the wheel, built from the sdist, and the sdist."""
+    """Build the sdist, and the wheel from it; return (wheel, sdist)."""
     _run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
     [wheel], [sdist] = folder.glob("headrace-*.whl"), folder.glob("headrace-*.tar.gz")
     return wheel, sdist
 
 
 def resolve(pins: Path) -> None:
-    """Write the versions that headrace[run] has by constraints.txt, as requirements."""
+    """Write the pinned requirements of headrace[run], from constraints.txt."""
     options = ["--quiet", "--no-header", "--no-annotate", "--extra", "run"]
     options += ["--constraint", "constraints.txt", "--output-file", pins]
-    _run(TOOLS / "uv", "pip", "compile", "pyproject.toml", *options)
+    _run(find_tool("uv"), "pip", "compile", "pyproject.toml", *options)
 
 
 def write_sbom(pins: Path, folder: Path) -> Path:
-    """Write the SBOM, CycloneDX as JSON; equal pins give equal bytes."""
+    """Write the SBOM as CycloneDX JSON; equal pins give equal bytes."""
     sbom = folder / f"headrace-{project_version()}.cdx.json"
     options = ["--pyproject", "pyproject.toml", "--mc-type", "library", "--output-reproducible"]
     options += ["--output-format", "JSON", "--output-file", sbom]
-    _run(TOOLS / "cyclonedx-py", "requirements", pins, *options)
+    _run(find_tool("cyclonedx-py"), "requirements", pins, *options)
     return sbom
 
 
 def audit(pins: Path) -> tuple[str, bool]:
-    """Return what pip-audit found in one or more lines, and whether a package is vulnerable."""
+    """Return the verdict of pip-audit in one or more lines, and whether a package is vulnerable."""
     options = ["--no-deps", "--disable-pip", "--progress-spinner", "off", "--format", "json"]
-    command = [str(TOOLS / "pip-audit"), "--requirement", str(pins), *options]
+    command = [find_tool("pip-audit"), "--requirement", pins, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
         packages = json.loads(done.stdout)["dependencies"]
     except (ValueError, KeyError):
         last = done.stderr.strip().splitlines()[-1:]
-        return f"pip-audit could not look: {''.join(last) or 'it said nothing'}", False
-    return audited(packages)
+        return f"pip-audit failed: {''.join(last) or 'no output'}", False
+    return summarize_audit(packages)
 
 
-def audited(packages: list[dict]) -> tuple[str, bool]:
+def summarize_audit(packages: list[dict]) -> tuple[str, bool]:
     """Return the verdict on the packages of pip-audit's JSON, and whether one is vulnerable."""
     lines = [
-        f"  {package['name']} {package['version']}: {fault['id']}, "
-        f"fixed in {', '.join(fault['fix_versions']) or 'no version'}"
+        f"  {package['name']} {package['version']}: {vulnerability['id']}, "
+        f"fixed in {', '.join(vulnerability['fix_versions']) or 'no version'}"
         for package in packages
-        for fault in package.get("vulns", ())
+        for vulnerability in package.get("vulns", ())
     ]
-    missed = sum("skip_reason" in package for package in packages)
-    if missed == len(packages):
-        return f"pip-audit could not reach its data: none of {missed} packages was looked at", False
-    verdict = f"pip-audit looked at {len(packages) - missed} of {len(packages)} packages"
-    if missed:
-        verdict += f"; it could not reach its data on {missed}"
+    skipped = sum("skip_reason" in package for package in packages)
+    if skipped == len(packages):
+        return f"pip-audit could not reach its database: checked none of {skipped} packages", False
+    verdict = f"pip-audit checked {len(packages) - skipped} of {len(packages)} packages"
+    if skipped:
+        verdict += f"; its database could not be reached for {skipped}"
     return "\n".join([f"{verdict}: {len(lines)} known vulnerabilities", *lines]), bool(lines)
 
 
 def sums(files: list[Path]) -> str:
-    """Return the SHA-256 sums, in the form of `sha256sum --check`."""
+    """Return the SHA-256 sums in the format of `sha256sum --check`."""
     rows = [(hashlib.sha256(file.read_bytes()).hexdigest(), file.name) for file in files]
     return "".join(f"{digest}  {name}\n" for digest, name in rows)
 
 
-def _remove_old(folder: Path) -> None:
+def _remove_old_files(folder: Path) -> None:
     for old in [*folder.glob("headrace-*"), *folder.glob(SUMS)]:
         old.unlink()
 
 
+def find_tool(name: str) -> str:
+    """Return the path of a program of requirements-release.txt.
+
+    Raises:
+        ReleaseError: it is not installed.
+    """
+    path = shutil.which(name, path=str(TOOLS))
+    if path is None:
+        raise ReleaseError(
+            f"{name} is not installed in {TOOLS}; use make release or make release-check, or run "
+            f"{sys.executable} -m pip install --requirement requirements-release.txt"
+        )
+    return path
+
+
 def _run(*words: object) -> None:
     command = [str(word) for word in words]
-    try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise ReleaseError(f"cannot run {command[0]} ({error}); run make release") from error
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         last = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
         raise ReleaseError(f"{' '.join(command)}: exit code {done.returncode}\n{last}")

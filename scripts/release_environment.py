@@ -1,41 +1,43 @@
-"""One environment of the release check: made empty, installed into, measured, tried and removed."""
+"""One environment of the release check: created, installed into, measured, checked, removed."""
 
 import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from scripts.release import find_tool
+
 PROBES = Path(__file__).with_name("release_probes.py")
-ADDS = "pip install 'headrace[{}]'"
-"""End of a message about a missing extra."""
+INSTALL_EXTRA = "pip install 'headrace[{}]'"
+"""End of the error for a missing extra."""
 LIMIT_SECONDS = 900
-"""After this long a step has failed; a download of PyTorch takes one to three minutes."""
+"""Time limit of a step; downloading PyTorch takes one to three minutes."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """What is installed with which Python and installer."""
+    """Python, installer and extras of an installation, and its checks."""
 
     python: str
-    """Version: "3.11"."""
+    """Version, such as "3.11"."""
     installer: str
     """`uv` or `pip`."""
     extras: tuple[str, ...] = ()
     steps: tuple[str, ...] = ("import", "help", "doctor", "example")
-    """What is run after the installation: names of `STEPS`."""
+    """Checks after the installation: names of `STEPS`."""
     is_sdist: bool = False
-    """Whether the sdist is installed rather than the wheel."""
+    """Whether to install the sdist instead of the wheel."""
     has_torch: bool = False
-    """Whether PyTorch is there before, by uv and its cache: pip keeps no unpacked wheels."""
+    """Whether uv installs PyTorch first, from its cache of unpacked wheels, which pip lacks."""
 
     @property
     def name(self) -> str:
-        """Python, installer and what is installed."""
+        """Python, installer and extras as text."""
         extras = f"[{','.join(self.extras)}]" if self.extras else ""
         kind = " sdist" if self.is_sdist else ""
         return f"{self.python} {self.installer:3} headrace{extras}{kind}"
@@ -43,24 +45,24 @@ class Environment:
 
 @dataclass(frozen=True)
 class Step:
-    """Something that was run."""
+    """Result of one step."""
 
     name: str
     problem: str
-    """Empty: it went well."""
+    """Empty on success."""
     seconds: float
 
 
 @dataclass
 class Outcome:
-    """What came of an environment."""
+    """Results of an environment."""
 
     environment: Environment
     steps: list[Step] = field(default_factory=list)
     packages: dict[str, int] = field(default_factory=dict)
     """Installed package → bytes of its files."""
     skipped: str = ""
-    """Why nothing was run."""
+    """Reason for which no step ran; empty if steps ran."""
 
     @property
     def problems(self) -> list[str]:
@@ -69,16 +71,16 @@ class Outcome:
 
     @property
     def seconds(self) -> float:
-        """Seconds of all steps."""
+        """Total seconds of the steps."""
         return sum(step.seconds for step in self.steps)
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where environments are made, and what they share."""
+class Artifacts:
+    """Files under test, shared by all environments."""
 
     folder: Path
-    """Of this check alone; removed with it."""
+    """Temporary folder of the check, also for the environments."""
     wheel: Path
     sdist: Path
     source: Path
@@ -89,73 +91,69 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """An environment that is being tried."""
+class Check:
+    """Check of one environment."""
 
     environment: Environment
-    place: Place
+    artifacts: Artifacts
     root: Path
-    """Folder of the environment; reused by a later one, so that its bytecode is found again."""
+    """Folder of the environment; later environments reuse its path, and so its cached bytecode."""
     interpreter: Path
 
-    def try_it(self) -> Outcome:
-        """Install, run every step, also after one that fails, and remove the environment."""
+    def run_steps(self) -> Outcome:
+        """Install, run every step, also after a failed one, and remove the environment."""
         outcome = Outcome(self.environment)
         work = self.root.with_name(f"{self.root.name}-work")
         work.mkdir()
         try:
-            outcome.steps.append(self._timed("install", self._install))
+            outcome.steps.append(self._run_step("install", self._install))
             if not outcome.problems:
-                outcome.steps.append(self._timed("packages", _measure, self, outcome))
+                outcome.steps.append(self._run_step("packages", _measure, self, outcome))
                 for name in self.environment.steps:
-                    outcome.steps.append(self._timed(name, STEPS[name], self))
+                    outcome.steps.append(self._run_step(name, STEPS[name], self))
         finally:
             shutil.rmtree(self.root, ignore_errors=True)
             shutil.rmtree(work, ignore_errors=True)
         return outcome
 
-    def _timed(self, name: str, call: Callable[..., None], *given: object) -> Step:
+    def _run_step(self, name: str, call: Callable[..., None], *arguments: object) -> Step:
         start, problem = time.monotonic(), ""
         try:
-            call(*given)
+            call(*arguments)
         except (AssertionError, subprocess.TimeoutExpired) as error:
             problem = str(error)
         return Step(name, problem, time.monotonic() - start)
 
     def _install(self) -> None:
-        environment, place = self.environment, self.place
-        self.run(self.interpreter, "-m", "venv", *self._without_pip(), self.root)
+        environment, artifacts = self.environment, self.artifacts
+        is_uv = environment.installer == "uv"
+        self.run(self.interpreter, "-m", "venv", *(["--without-pip"] if is_uv else []), self.root)
         if environment.has_torch:
-            self._uv("torch", *(["torchvision"] if "run" in environment.extras else []))
+            self._install_by_uv("torch", *(["torchvision"] if "run" in environment.extras else []))
         extras = f"[{','.join(environment.extras)}]" if environment.extras else ""
-        wanted = f"headrace{extras} @ {self._built(place).as_uri()}"
-        if environment.installer == "uv":
-            self._uv(wanted)
+        file = artifacts.sdist if environment.is_sdist else artifacts.wheel
+        requirement = f"headrace{extras} @ {file.as_uri()}"
+        if is_uv:
+            self._install_by_uv(requirement)
         else:
-            self._python("-m", "pip", "install", "--quiet", "--no-cache-dir", wanted)
+            self._python("-m", "pip", "install", "--quiet", "--no-cache-dir", requirement)
 
-    def _without_pip(self) -> tuple[str, ...]:
-        return ("--without-pip",) if self.environment.installer == "uv" else ()
-
-    def _built(self, place: Place) -> Path:
-        return place.sdist if self.environment.is_sdist else place.wheel
-
-    def _uv(self, *wanted: str) -> None:
-        uv = Path(sys.executable).with_name("uv")
-        self.run(uv, "pip", "install", "--quiet", "--python", self.root, *wanted)
+    def _install_by_uv(self, *requirements: str) -> None:
+        uv = find_tool("uv")
+        self.run(uv, "pip", "install", "--quiet", "--python", self.root, *requirements)
 
     def _python(self, *words: object) -> str:
         return self.run(self.root / "bin" / "python", *words)
 
     def command(self, *words: object, code: int = 0) -> str:
-        """Return what `headrace` prints on both streams."""
+        """Run `headrace`; return its stdout and stderr."""
         return self.run(self.root / "bin" / "headrace", *words, code=code)
 
     def run(self, *words: object, code: int = 0, folder: Path | None = None) -> str:
-        """Return what a program prints on both streams.
+        """Run a program; return its stdout and stderr.
 
         Raises:
-            AssertionError: another exit code than `code`; with the last lines.
+            AssertionError: the exit code is not `code`; the message has the last lines of output.
         """
         work = self.root.with_name(f"{self.root.name}-work")
         done = subprocess.run(
@@ -175,83 +173,73 @@ class Trial:
         return done.stdout
 
     def _variables(self, work: Path) -> dict[str, str]:
-        kept = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
-        cache = (
-            {"UV_CACHE_DIR": str(self.place.folder / "uv")} if "UV_CACHE_DIR" not in kept else {}
-        )
+        folder = self.artifacts.folder
         return {
-            **kept,
-            **cache,
+            "UV_CACHE_DIR": str(folder / "uv"),
+            **{name: text for name, text in os.environ.items() if not name.startswith("PYTHON")},
             "XDG_CACHE_HOME": str(work / "cache"),
-            "PYTHONPYCACHEPREFIX": str(self.place.folder / "bytecode"),
+            "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
             "COLUMNS": "80",
         }
 
     def probe(self, name: str, *words: object) -> str:
-        """Return what a function of `release_probes.py` prints."""
+        """Return the output of a function of `release_probes.py`."""
         return self._python(PROBES, name, *words)
 
 
-def _measure(trial: Trial, outcome: Outcome) -> None:
-    outcome.packages = json.loads(trial.probe("packages"))
+def _measure(check: Check, outcome: Outcome) -> None:
+    outcome.packages = json.loads(check.probe("packages"))
 
 
-def _import(trial: Trial) -> None:
-    """The version is that of pyproject.toml; each extra that was asked for is complete."""
-    printed = trial.probe("versions", *trial.environment.extras)
-    assert printed.strip() == trial.place.version, f"version {printed}"
+def _check_import(check: Check) -> None:
+    """The version is that of pyproject.toml, and the extras are complete."""
+    output = check.probe("versions", *check.environment.extras)
+    assert output.strip() == check.artifacts.version, f"version {output}"
 
 
-def _help(trial: Trial) -> None:
-    _expect(trial, "--help", "Commands:")
-
-
-def _doctor(trial: Trial) -> None:
-    _expect(trial, "doctor", "Extras")
-
-
-def _expect(trial: Trial, word: str, words: str) -> None:
-    """With the extra `run` the command prints `words`; without it, what adds it."""
-    if "run" in trial.environment.extras:
-        assert words in trial.command(word)
+def _check_command(check: Check, argument: str, text: str) -> None:
+    """With the extra `run` the command prints `text`; without it, the fix of the missing extra."""
+    if "run" in check.environment.extras:
+        assert text in check.command(argument)
     else:
-        printed = trial.command(word, code=1).strip()
-        assert printed.endswith(ADDS.format("run")), printed
+        output = check.command(argument, code=1).strip()
+        assert output.endswith(INSTALL_EXTRA.format("run")), output
 
 
-def _example(trial: Trial) -> None:
-    """The first example of README.md prints a line for each batch of a drawn clip."""
-    code = trial.place.readme.partition("```python\n")[2].partition("```")[0]
-    assert code, "README.md holds no Python"
-    printed = trial.probe("example", code)
-    assert "torch.Size" in printed, printed
+def _check_example(check: Check) -> None:
+    """The first example of README.md prints a line per batch of a synthetic clip."""
+    code = check.artifacts.readme.partition("```python\n")[2].partition("```")[0]
+    assert code, "README.md has no Python block"
+    output = check.probe("example", code)
+    assert "torch.Size" in output, output
 
 
-def _doors(trial: Trial) -> None:
-    """What needs an extra says which one."""
-    for name, said in json.loads(trial.probe("doors")).items():
-        assert ADDS.format(name) in said, f"without the extra {name}: {said!r}"
+def _check_missing_extras(check: Check) -> None:
+    """A command that needs a missing extra names it."""
+    for name, output in json.loads(check.probe("missing_extras")).items():
+        assert INSTALL_EXTRA.format(name) in output, f"without the extra {name}: {output!r}"
 
 
-def _demo(trial: Trial) -> None:
-    printed = trial.command("demo", "--quiet")
-    assert "Right: 180 of 180 frames" in printed, printed[-500:]
+def _check_demo(check: Check) -> None:
+    output = check.command("demo", "--quiet")
+    assert "Correct labels: 180 of 180 frames" in output, output[-500:]
 
 
-def _tests(trial: Trial) -> None:
-    """Tests of the sdist that draw their videos pass against what is installed."""
+def _check_tests(check: Check) -> None:
+    """Tests of the sdist that generate their videos pass on the installed package."""
     paths = ("tests/planning", "tests/testing/test_demo.py")
     words = ("-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *paths)
-    python = trial.root / "bin" / "python"
-    assert " passed" in trial.run(python, *words, folder=trial.place.source)
+    python = check.root / "bin" / "python"
+    assert " passed" in check.run(python, *words, folder=check.artifacts.source)
 
 
-STEPS: dict[str, Callable[[Trial], None]] = {
-    "import": _import,
-    "help": _help,
-    "doctor": _doctor,
-    "example": _example,
-    "doors": _doors,
-    "demo": _demo,
-    "tests": _tests,
+STEPS: dict[str, Callable[[Check], None]] = {
+    "import": _check_import,
+    "help": partial(_check_command, argument="--help", text="Commands:"),
+    "doctor": partial(_check_command, argument="doctor", text="Extras"),
+    "example": _check_example,
+    "missing extras": _check_missing_extras,
+    "demo": _check_demo,
+    "tests": _check_tests,
 }
+"""Name → check of an environment."""

@@ -1,4 +1,4 @@
-"""Sizes of what an installation brings, as the table of docs/reference/packages.md."""
+"""Sizes of installations, as the table of docs/reference/packages.md."""
 
 import platform
 from collections.abc import Mapping
@@ -28,11 +28,16 @@ def with_sizes(page: str, sizes: Mapping[str, int], outcomes: list[Outcome]) -> 
 
 def size_table(sizes: Mapping[str, int], outcomes: list[Outcome]) -> str:
     """Return the sizes as Markdown: see `with_sizes`."""
-    measured = [each for each in outcomes if each.packages and not each.environment.is_sdist]
-    measured = [each for each in measured if each.environment.installer == "uv"]
-    base = next((each for each in measured if not each.environment.extras), None)
+    measured = [
+        outcome
+        for outcome in outcomes
+        if outcome.packages
+        and outcome.environment.installer == "uv"
+        and not outcome.environment.is_sdist
+    ]
+    base = next((outcome for outcome in measured if not outcome.environment.extras), None)
     if base is None:
-        raise ValueError("headrace without an extra was not installed; leave out --only")
+        raise ValueError("headrace without extras was not installed; leave out --only")
     python = base.environment.python
     lines = [
         f"The wheel has {_size(sizes['wheel'])}, the sdist {_size(sizes['sdist'])}. Installed on "
@@ -42,11 +47,11 @@ def size_table(sizes: Mapping[str, int], outcomes: list[Outcome]) -> str:
         "|---|---:|---:|",
         f"| `headrace` | {len(base.packages)} | {_size(sum(base.packages.values()))} |",
     ]
-    for each in measured:
-        environment = each.environment
+    for outcome in measured:
+        environment = outcome.environment
         if environment.python == python and environment.extras:
-            added = each.packages.keys() - base.packages.keys()
-            size = sum(each.packages[name] for name in added)
+            added = outcome.packages.keys() - base.packages.keys()
+            size = sum(outcome.packages[name] for name in added)
             extras = ",".join(environment.extras)
             lines.append(f"| `headrace[{extras}]` | +{len(added)} | +{_size(size)} |")
     return "\n".join(lines)

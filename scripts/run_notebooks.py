@@ -1,4 +1,4 @@
-"""Runs the notebooks of examples/, or those that are named, and keeps them with their outputs."""
+"""Runs the given notebooks, or all of examples/, and writes their outputs into them."""
 
 import hashlib
 import sys
@@ -11,11 +11,11 @@ from nbformat import NotebookNode
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SECONDS = 600
-"""For a start and for each cell; far longer than any takes."""
+"""Time limit of the kernel start and of each cell."""
 
 
 def main() -> None:
-    """Run each notebook in an empty folder; one that fails is left as it was."""
+    """Run each notebook in an empty folder; a failed one stays unchanged."""
     for path in map(Path, sys.argv[1:] or sorted(EXAMPLES.glob("*.ipynb"))):
         notebook = nbformat.read(path, as_version=4)
         with tempfile.TemporaryDirectory() as folder:
@@ -31,11 +31,11 @@ def main() -> None:
             client.execute()
         notebook.metadata["headrace"] = {"sources_run": digest_of(notebook)}
         nbformat.write(notebook, path)
-        print(f"{path.name} was run")
+        print(f"{path.name}: outputs written")
 
 
 def digest_of(notebook: NotebookNode) -> str:
-    """Return what tells the code of a notebook from any other: it is kept with the outputs."""
+    """Return the digest of a notebook's code, which is stored with the outputs."""
     sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     return hashlib.sha256("\0".join(sources).encode()).hexdigest()
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the system packages some tests need where it may (root, apt-get), else names them.
-# With CI=true a missing one is a failure; elsewhere the tests that need it are skipped.
+# Installs the system packages of some tests if it can (root, apt-get), else prints their names.
+# With CI=true a missing package is a failure; otherwise the tests that need it are skipped.
 set -eu
 
 needed='chromium ffmpeg gcc gir1.2-gst-rtsp-server-1.0 glib-networking gstreamer1.0-plugins-bad
@@ -32,19 +32,19 @@ missing() {
 
 absent=$(missing)
 if [ -n "$absent" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  echo "Installing system packages that tests need: $absent"
+  echo "Installing system packages for tests: $absent"
   export DEBIAN_FRONTEND=noninteractive
-  # Slim images leave out /usr/share/doc, where opencv-doc keeps its clips.
-  # shellcheck disable=SC2086  # one word for each package
+  # Slim images exclude /usr/share/doc, which has the clips of opencv-doc.
+  # shellcheck disable=SC2086  # split into packages
   apt-get update -qq && apt-get install -qq --no-install-recommends \
     -o Dpkg::Options::=--path-include='/usr/share/doc/opencv-doc/*' $absent || true
   absent=$(missing)
 fi
 if [ -n "$absent" ]; then
-  echo "Some tests need system packages that are not here: $absent" >&2
+  echo "Missing system packages of some tests: $absent" >&2
   echo "On Debian or Ubuntu: sudo apt-get update && sudo apt-get install $absent" >&2
   if [ "${CI:-}" = true ]; then
     exit 1
   fi
-  echo "Going on without them: the tests that need them are skipped." >&2
+  echo "Continuing without them: the tests that need them are skipped." >&2
 fi

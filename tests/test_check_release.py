@@ -1,13 +1,14 @@
-"""The release check: its plan, its table and exit code, and the sizes it writes into a page."""
+"""The release check: plan, table, exit codes, missing tools, and the sizes on a page."""
 
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from scripts.check_release import OWN, exit_code, facts, main, plan, table
+from scripts.check_release import RUNNING_PYTHON, exit_code, facts, main, plan, table
 from scripts.release_environment import STEPS, Environment, Outcome, Step
-from scripts.release_probes import DOORS
+from scripts.release_probes import COMMANDS
 from scripts.release_sizes import with_sizes
 
 ROOT = Path(__file__).parents[1]
@@ -22,30 +23,29 @@ SKIPPED = Outcome(Environment("3.14", "uv"), skipped="no Python 3.14 on this mac
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_every_python_and_on_this_one_every_extra_alone_is_planned(full):
+def test_the_plan_has_every_python_and_every_extra_alone_on_the_running_one(full):
     planned = plan(full=full)
-    assert {each.python for each in planned} == PYTHONS
-    assert planned[0].python == OWN
-    for python in PYTHONS if full else {OWN}:
-        of_python = [each for each in planned if each.python == python]
-        alone = {each.extras[0] for each in of_python if len(each.extras) == 1}
-        assert alone == EXTRAS
-        assert {each.installer for each in of_python} == {"uv", "pip"}
-        assert any(each.is_sdist for each in of_python)
-    assert len({each.name for each in planned}) == len(planned)
+    assert {environment.python for environment in planned} == PYTHONS
+    assert planned[0].python == RUNNING_PYTHON
+    for python in PYTHONS if full else {RUNNING_PYTHON}:
+        environments = [environment for environment in planned if environment.python == python]
+        assert {e.extras[0] for e in environments if len(e.extras) == 1} == EXTRAS
+        assert {environment.installer for environment in environments} == {"uv", "pip"}
+        assert any(environment.is_sdist for environment in environments)
+    assert len({environment.name for environment in planned}) == len(planned)
 
 
-def test_each_step_is_run_somewhere_and_each_door_is_an_extra():
-    assert {name for each in plan(full=False) for name in each.steps} == set(STEPS)
-    assert set(DOORS) < EXTRAS
+def test_the_plan_has_each_step_and_each_command_needs_an_extra():
+    assert {name for environment in plan(full=False) for name in environment.steps} == set(STEPS)
+    assert set(COMMANDS) < EXTRAS
 
 
-def test_the_table_has_a_line_for_each_environment_and_tells_all_problems():
+def test_the_table_has_a_line_for_each_environment_and_all_problems():
     assert table([PASSED, FAILED, SKIPPED]).splitlines() == [
-        "environment             was run          result                                   seconds",
+        "environment             steps            result                                   seconds",
         "3.11 uv  headrace[run]  install, import  ok                                       4",
         "3.12 pip headrace       install          FAILED                                   1",
-        "3.14 uv  headrace       nothing          SKIPPED: no Python 3.14 on this machine  -",
+        "3.14 uv  headrace       -                SKIPPED: no Python 3.14 on this machine  -",
         "1 passed, 1 failed, 1 skipped",
         "",
         "3.12 pip headrace",
@@ -62,23 +62,35 @@ def test_the_table_has_a_line_for_each_environment_and_tells_all_problems():
         ([SKIPPED], 3),
     ],
 )
-def test_a_failure_fails_and_a_check_of_nothing_is_no_success(outcomes, code):
+def test_the_exit_code_is_0_only_if_something_was_checked_and_nothing_failed(outcomes, code):
     assert exit_code(outcomes) == code
 
 
-def test_json_says_the_result_in_a_word():
-    results = [facts(each)["result"] for each in (PASSED, FAILED, SKIPPED)]
+def test_json_has_the_result_as_one_word():
+    results = [facts(outcome)["result"] for outcome in (PASSED, FAILED, SKIPPED)]
     assert results == ["ok", "failed", "skipped"]
 
 
-def test_environments_that_do_not_exist_are_usage(capsys):
-    with pytest.raises(SystemExit) as ended:
+def test_an_unknown_environment_is_a_usage_error(capsys):
+    with pytest.raises(SystemExit) as end:
         main(["--only", "fortran"])
-    assert ended.value.code == 2
-    assert "--only 'fortran' is in none of these" in capsys.readouterr().err
+    assert end.value.code == 2
+    assert "--only 'fortran' matches none of these" in capsys.readouterr().err
 
 
-def test_the_sizes_of_a_page_are_what_an_extra_adds_to_the_base():
+def test_without_uv_one_sentence_names_what_to_install(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("scripts.release.TOOLS", tmp_path)
+    with pytest.raises(SystemExit) as end:
+        main(["--only", "redis"])
+    assert end.value.code == 3
+    assert capsys.readouterr().err == (
+        f"check_release: uv is not installed in {tmp_path}; use make release or make "
+        f"release-check, or run {sys.executable} -m pip install --requirement "
+        "requirements-release.txt\n"
+    )
+
+
+def test_the_sizes_on_the_page_are_those_that_an_extra_adds_to_the_base():
     base, web = (
         Outcome(Environment("3.11", "uv", extras), packages=packages)
         for extras, packages in [((), {"a": 2**20}), (("web",), {"a": 2**20, "b": 3 * 2**19})]
@@ -94,6 +106,6 @@ def test_the_sizes_of_a_page_are_what_an_extra_adds_to_the_base():
 @pytest.mark.parametrize(
     ("page", "outcomes"), [("no marks", [PASSED]), ("<!-- sizes --><!-- /sizes -->", [PASSED])]
 )
-def test_sizes_without_a_place_or_a_base_are_refused(page, outcomes):
+def test_sizes_without_marks_or_a_base_are_refused(page, outcomes):
     with pytest.raises(ValueError, match=r"needs|not installed"):
         with_sizes(page, {"wheel": 1, "sdist": 1}, outcomes)

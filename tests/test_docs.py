@@ -1,4 +1,4 @@
-"""What README and docs promise: their Python runs, commands and links exist."""
+"""README and docs: their Python runs, and their commands, options and links exist."""
 
 import ast
 import inspect
@@ -28,14 +28,14 @@ def blocks(language: str, text: str = README) -> list[str]:
 
 
 PYTHON = [
-    pytest.param(page, code, id=f"{page}-{number}")
+    pytest.param(page, code, id=f"{page}-{position}")
     for page in PAGES
-    for number, code in enumerate(blocks("python", (ROOT / page).read_text("utf-8")), 1)
+    for position, code in enumerate(blocks("python", (ROOT / page).read_text("utf-8")), 1)
 ]
 
 
 def test_pages_with_python_are_found():
-    assert {each.values[0] for each in PYTHON} >= {"README.md", "docs/explanation/sampling.md"}
+    assert {block.values[0] for block in PYTHON} >= {"README.md", "docs/explanation/sampling.md"}
 
 
 @pytest.mark.parametrize(("page", "code"), PYTHON)
@@ -52,91 +52,91 @@ def test_python_on_a_page_runs(page, code, tmp_path, monkeypatch, capsys):
 
 
 def write_cameras(folder: Path) -> None:
-    """Write what the pages on cameras begin with: two clips of two cameras, an index, a table."""
+    """Write the files that the camera pages need: two clips of two cameras, an index, a table."""
     clip = write_clip(folder / "clip", SynthClip(num_frames=4, size=(900, 1600)))
     for name in ("one/left", "one/right", "two/left", "two/right"):
-        file = folder / "videos" / f"{name}.mp4"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(clip, file)
+        path = folder / "videos" / f"{name}.mp4"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(clip, path)
     CameraLayout.of_folders([folder / "videos"], lambda _: 4).write(folder / "index_frame.json")
     (folder / "poses.csv").write_text("clip,frame,speed\none,0,4.5\ntwo,0,5.5\n")
 
 
-def _ours(page: str) -> list[str]:
+def last_column_code(page: str) -> list[str]:
     """Return the code in the last column of all tables of a page."""
     rows = re.findall(r"^\|.*\|(.*)\|$", (ROOT / page).read_text("utf-8"), re.MULTILINE)
     return [code for row in rows for code in re.findall(r"`([^`]+)`", row)]
 
 
-WORDS = {
+NAMES = {
     **{name: getattr(headrace, name) for name in dir(headrace) if name[0] != "_"},
     **{"headrace": headrace, "len": len, "print": print},
     **{"path": "video.mp4", "paths": [], "start_seconds": 0, "end_seconds": 1},
     **{"transform": None, "is_pad": None, "clip_len": 16, "video": headrace.VideoReader},
 }
-"""What the table of words may name."""
+"""Names in scope of the code in the tables of `coming_from.md`."""
 
 
 @pytest.mark.parametrize(
-    "code", sorted(set(_ours("docs/reference/coming_from.md")) - {"headrace proxy"})
+    "code", sorted(set(last_column_code("docs/reference/coming_from.md")) - {"headrace proxy"})
 )
-def test_our_words_beside_those_of_others_exist(code):
-    """Each name, and each argument of what is called, without calling it."""
+def test_names_and_arguments_on_the_page_for_users_of_other_libraries_exist(code):
+    """Names are looked up and arguments compared with signatures; nothing is called."""
 
-    def found(node):
+    def resolve(node):
         match node:
             case ast.Name(id=name):
-                return WORDS[name]
+                return NAMES[name]
             case ast.Attribute(value=ast.Call()):
                 return getattr(headrace.Clip, node.attr)
             case ast.Attribute(value=ast.Attribute(attr="metadata")):
                 return headrace.VideoMetadata.__annotations__[node.attr]
             case ast.Attribute():
-                return getattr(found(node.value), node.attr)
+                return getattr(resolve(node.value), node.attr)
         return None
 
     for node in ast.walk(ast.parse(code, mode="eval")):
-        found(node)
+        resolve(node)
         if isinstance(node, ast.Call) and node.keywords:
-            known = inspect.signature(found(node.func)).parameters
-            assert {given.arg for given in node.keywords} <= known.keys()
+            parameters = inspect.signature(resolve(node.func)).parameters
+            assert {keyword.arg for keyword in node.keywords} <= parameters.keys()
 
 
-def test_every_command_is_shown_on_a_page_and_no_other():
+def test_the_pages_show_every_command_and_no_other():
     texts = [(ROOT / page).read_text("utf-8") for page in PAGES]
-    shown = "\n".join(block for text in texts for block in blocks("sh", text))
-    assert set(re.findall(r"^headrace (\w+)", shown, re.MULTILINE)) == COMMANDS
+    shell = "\n".join(block for text in texts for block in blocks("sh", text))
+    assert set(re.findall(r"^headrace (\w+)", shell, re.MULTILINE)) == COMMANDS
 
 
 def options_of(command):
-    """Return the options of a command; of a group, of all of its commands."""
-    own = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
-    inside = [command.get_command(None, name) for name in getattr(command, "commands", ())]
-    return own.union(ANYWHERE, *map(options_of, inside))
+    """Return the options of a command, or of all commands of a group."""
+    flags = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
+    subcommands = [command.get_command(None, name) for name in getattr(command, "commands", ())]
+    return flags.union(GLOBAL_FLAGS, *map(options_of, subcommands))
 
 
 def command_named(words):
-    """Return the command that the first of these words name."""
+    """Return the command that the first words name."""
     command = typer.main.get_command(app)
     for word in words:
-        inside = getattr(command, "get_command", lambda *_: None)(None, word)
-        if inside is None:
+        subcommand = getattr(command, "get_command", lambda *_: None)(None, word)
+        if subcommand is None:
             break
-        command = inside
+        command = subcommand
     return command
 
 
-ANYWHERE = {"--help", "--debug", "--quiet"}
-NAMED = re.compile(r"headrace((?: [a-z]+)+)([^`|#\n]*)")
+GLOBAL_FLAGS = {"--help", "--debug", "--quiet"}
+COMMAND_LINE = re.compile(r"headrace((?: [a-z]+)+)([^`|#\n]*)")
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_options_behind_a_command_exist(page):
+def test_options_of_commands_on_a_page_exist(page):
     lines = (ROOT / page).read_text("utf-8").splitlines()
     unknown = [
-        (number, flag)
-        for number, line in enumerate(lines, 1)
-        for words, rest in NAMED.findall(line)
+        (line_number, flag)
+        for line_number, line in enumerate(lines, 1)
+        for words, rest in COMMAND_LINE.findall(line)
         for flag in re.findall(r"(?<![\w-])--[a-z][\w-]*", rest.partition(" -- ")[0])
         if flag not in options_of(command_named(words.split()))
     ]
@@ -144,25 +144,25 @@ def test_options_behind_a_command_exist(page):
 
 
 def test_make_targets_in_the_readme_exist():
-    named = re.findall(r"^make (\w+)", "\n".join(blocks("sh")), re.MULTILINE)
+    targets = re.findall(r"^make (\w+)", "\n".join(blocks("sh")), re.MULTILINE)
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    assert named
-    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in named)
+    assert targets
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
 
 
 def prose(page: Path) -> str:
-    """Return the text of a page without its blocks of code."""
+    """Return the text of a page without its code blocks."""
     return re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
 def headings(page: Path) -> set[str]:
-    """Return the anchors of a page's headings, as GitHub makes them."""
-    found: dict[str, int] = {}
+    """Return the anchors of a page's headings, as on GitHub."""
+    counts: dict[str, int] = {}
     for heading in re.findall(r"^#+ +(.+?) *$", prose(page), re.MULTILINE):
         text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
         anchor = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
-        found[anchor] = found.get(anchor, 0) + 1
-    return {f"{name}-{k}" if k else name for name, count in found.items() for k in range(count)}
+        counts[anchor] = counts.get(anchor, 0) + 1
+    return {f"{name}-{k}" if k else name for name, count in counts.items() for k in range(count)}
 
 
 FOLDERS = ("*.md", "docs/**/*.md", "deploy/*.md", "examples/*.md", "benchmarks/*.md")
@@ -183,27 +183,24 @@ def test_links_lead_to_files_and_headings(page):
 @pytest.mark.parametrize(
     "package", sorted((ROOT / "src").rglob("__init__.py")), ids=lambda path: path.parent.name
 )
-def test_a_package_says_where_to_begin_with_files_that_exist(package):
-    named = re.findall(r"`([\w/]+\.py)`", package.read_text("utf-8"))
-    assert [name for name in named if not (package.parent / name).exists()] == []
+def test_files_in_the_docstring_of_a_package_exist(package):
+    names = re.findall(r"`([\w/]+\.py)`", package.read_text("utf-8"))
+    assert [name for name in names if not (package.parent / name).exists()] == []
 
 
-def test_each_page_stands_once_in_the_navigation_of_the_site():
-    def listed(entry):
+def test_each_page_is_once_in_the_navigation_of_the_site():
+    def pages_of(entry):
         if isinstance(entry, str):
             return [entry]
-        return [
-            page
-            for each in (entry.values() if isinstance(entry, dict) else entry)
-            for page in listed(each)
-        ]
+        children = entry.values() if isinstance(entry, dict) else entry
+        return [page for child in children for page in pages_of(child)]
 
-    nav = listed(tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]["nav"])
+    nav = pages_of(tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]["nav"])
     assert sorted(nav) == [str(page.relative_to(ROOT)) for page in LINKED]
 
 
 def section(page: Path, anchor: str) -> str:
-    """Return the text below a heading of the second level."""
+    """Return the text below a second-level heading."""
     for part in re.split(r"^## ", page.read_text("utf-8"), flags=re.MULTILINE):
         if anchor == re.sub(r"[^\w\- ]", "", part.partition("\n")[0].lower()).replace(" ", "-"):
             return part
@@ -218,15 +215,15 @@ def test_figures_of_the_readme_are_found():
 
 
 @pytest.mark.parametrize(("page", "anchor", "figures"), FIGURES)
-def test_figures_of_the_readme_are_those_of_the_section_they_name(page, anchor, figures):
-    known = set(re.findall(r"[\d,.]*\d", section(ROOT / page, anchor)))
-    assert set(re.findall(r"[\d,.]*\d", figures)) <= known
+def test_figures_of_the_readme_are_in_the_linked_section(page, anchor, figures):
+    numbers = set(re.findall(r"[\d,.]*\d", section(ROOT / page, anchor)))
+    assert set(re.findall(r"[\d,.]*\d", figures)) <= numbers
 
 
-def test_every_benchmark_has_its_command_on_the_page_of_benchmarks():
+def test_the_page_of_benchmarks_has_the_command_of_each():
     text = (ROOT / "docs/benchmarks.md").read_text("utf-8")
-    named = set(re.findall(r"python -m benchmarks\.(\w+)", text))
-    assert named == {
+    modules = set(re.findall(r"python -m benchmarks\.(\w+)", text))
+    assert modules == {
         *(path.stem for path in (ROOT / "benchmarks").glob("bench_*.py")),
         *("media", "camera_media", "soak"),
     }

@@ -1,10 +1,10 @@
-"""What counts as a line of code, by which the size of the house is judged."""
+"""The count of lines of code."""
 
 import json
 
 import pytest
 
-from scripts.lines import SMALL_FILE, Count, count, main, rooms, table
+from scripts.lines import SMALL_FILE, Count, count, count_folders, main, table
 
 ONE_OF_EACH = '''"""A docstring
 of two lines."""
@@ -33,9 +33,10 @@ def text():
 '''
 
 
-def test_docstrings_comments_and_blank_lines_are_no_code():
-    found = count(ONE_OF_EACH)
-    assert found == Count(files=1, small_files=1, code=11, imports=4, functions=2, one_liners=1)
+def test_docstrings_comments_and_blank_lines_are_not_code():
+    assert count(ONE_OF_EACH) == Count(
+        files=1, small_files=1, code=11, imports=4, functions=2, one_liners=1
+    )
 
 
 @pytest.mark.parametrize(("lines", "small"), [(0, 0), (1, 1), (SMALL_FILE - 1, 1), (SMALL_FILE, 0)])
@@ -44,27 +45,27 @@ def test_a_file_is_small_below_the_bound_unless_it_is_empty(lines, small):
 
 
 @pytest.fixture
-def house(tmp_path):
+def checkout(tmp_path):
     for name in ("src/headrace/a.py", "src/headrace/video/b.py", "src/headrace/video/in/c.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x = 1\n")
     return tmp_path
 
 
-def test_rooms_are_folders_and_each_part_has_its_total(house):
-    found = rooms(house)
-    assert {room: each.files for room, each in found.items()} == {
+def test_counts_are_by_folder_and_each_tree_has_its_total(checkout):
+    counts = count_folders(checkout)
+    assert {name: value.files for name, value in counts.items()} == {
         "src/headrace/.": 1,
         "src/headrace/video": 2,
     }
-    totals = [line for line in table(found).splitlines() if line.startswith("src/headrace,")]
+    totals = [line for line in table(counts).splitlines() if line.startswith("src/headrace,")]
     assert [line.split()[2:] for line in totals] == [["3", "3", "3", "0", "0", "0"]]
 
 
-def test_json_holds_the_rooms_and_the_sum_of_all(house, capsys):
-    main(["--json"], house)
-    found = json.loads(capsys.readouterr().out)
-    assert {room: each["code"] for room, each in found.items()} == {
+def test_json_has_the_folders_and_the_total(checkout, capsys):
+    main(["--json"], checkout)
+    counts = json.loads(capsys.readouterr().out)
+    assert {name: value["code"] for name, value in counts.items()} == {
         "src/headrace/.": 1,
         "src/headrace/video": 2,
         "all": 3,

@@ -1,6 +1,6 @@
-"""Accelerate: stopped in the middle of an epoch, and resumed from its checkpoint.
+"""Accelerate: stop in the middle of an epoch, and resume from a checkpoint.
 
-python accelerate_resume.py DATASET CHECKPOINT      # DATASET has a folder for each class
+python accelerate_resume.py DATASET CHECKPOINT      # DATASET has one folder per class
 """
 
 import sys
@@ -36,7 +36,7 @@ def train(steps, resume):
         accelerator.save_state(sys.argv[2])
 
 
-train(steps=5, resume=False)  # an epoch has more
+train(steps=5, resume=False)  # less than an epoch
 train(steps=1000, resume=True)
 assert set(seen.values()) == {2}
 print(f"{len(seen)} frames, each once in each of 2 epochs")

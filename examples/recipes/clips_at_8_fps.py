@@ -1,4 +1,4 @@
-"""Clips of one frame rate from files of any: 16 frames are 2 seconds.
+"""Clips at one frame rate from files of any rate: 16 frames are 2 seconds.
 
 python clips_at_8_fps.py VIDEO...
 """
@@ -14,11 +14,11 @@ clips = RandomClips(num_frames=16, fps=8)
 with ClipLoader(videos, clips=clips, batch_size=len(videos), size=(64, 64)) as loader:
     batch = next(iter(loader))
 
-for video, shown in zip(batch.video.tolist(), batch.index.tolist(), strict=True):
+for video, frames in zip(batch.video.tolist(), batch.index.tolist(), strict=True):
     index = open_index(videos[video])
-    begins = index.pts * index.info.time_base  # exact fractions
-    ends = begins + index.duration * index.info.time_base
-    for step, frame in enumerate(shown):
-        wanted = begins[shown[0]] + Fraction(step, 8)
-        assert begins[frame] <= wanted < ends[frame]
-    print(f"{videos[video]}: every {(shown[-1] - shown[0]) / 15:.2f} frames")
+    starts = index.pts * index.info.time_base  # exact fractions
+    ends = starts + index.duration * index.info.time_base
+    for step, frame in enumerate(frames):
+        time = starts[frames[0]] + Fraction(step, 8)
+        assert starts[frame] <= time < ends[frame]
+    print(f"{videos[video]}: every {(frames[-1] - frames[0]) / 15:.2f} frames")

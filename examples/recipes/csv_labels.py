@@ -1,4 +1,4 @@
-"""Labels from a table: every frame comes with the label and the other columns of its row.
+"""Labels from a table: every frame has the label and the other columns of its row.
 
 python csv_labels.py LABELS.csv           # path,label,speed
 """
@@ -17,12 +17,12 @@ print(f"{len(manifest)} rows, classes {', '.join(classes)}")
 with FrameLoader(manifest, sampling=ShuffledFrames(), batch_size=16, size=(64, 64)) as loader:
     batches = list(loader)
 
-written = list(csv.DictReader(table.open()))
+rows = list(csv.DictReader(table.open()))
 for batch in batches:
     for row, video, label, speed in zip(
         batch.row, batch.video, batch.label, batch.speed, strict=True
     ):
-        assert classes[label] == written[row]["label"]
-        assert manifest.videos[video].name == Path(written[row]["path"]).name
-        assert speed == float(written[row]["speed"])
+        assert classes[label] == rows[row]["label"]
+        assert manifest.videos[video].name == Path(rows[row]["path"]).name
+        assert speed == float(rows[row]["speed"])
 print(f"{sum(map(len, batches))} frames, each with the label of its row")

@@ -1,6 +1,6 @@
-"""Lightning: stopped in the middle of an epoch, and resumed from its checkpoint.
+"""Lightning: stop in the middle of an epoch, and resume from a checkpoint.
 
-python lightning_resume.py DATASET CHECKPOINTS      # DATASET has a folder for each class
+python lightning_resume.py DATASET CHECKPOINTS      # DATASET has one folder per class
 """
 
 import sys
@@ -31,13 +31,13 @@ class Module(lightning.LightningModule):
 
 
 def fit(resume=None, **limits):
-    keep = ModelCheckpoint(sys.argv[2], every_n_train_steps=5, save_last=True)
-    trainer = lightning.Trainer(callbacks=[keep], logger=False, accelerator="cpu", **limits)
+    checkpoint = ModelCheckpoint(sys.argv[2], every_n_train_steps=5, save_last=True)
+    trainer = lightning.Trainer(callbacks=[checkpoint], logger=False, accelerator="cpu", **limits)
     with FrameLoader(manifest, sampling=ShuffledFrames(), batch_size=16, size=(64, 64)) as loader:
         trainer.fit(Module(), loader, ckpt_path=resume)
 
 
-fit(max_steps=5)  # an epoch has more
+fit(max_steps=5)  # less than an epoch
 fit(resume=f"{sys.argv[2]}/last.ckpt", max_epochs=2)
 assert set(seen.values()) == {2}
 print(f"{len(seen)} frames, each once in each of 2 epochs")

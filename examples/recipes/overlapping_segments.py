@@ -1,4 +1,4 @@
-"""Overlapping actions in one video: one clip of each, inside its segment.
+"""Overlapping actions in one video: one clip per action, inside its segment.
 
 python overlapping_segments.py ACTIONS.csv       # path,start_seconds,end_seconds,label
 """
@@ -11,7 +11,7 @@ from headrace import ClipLoader, Manifest, RandomClips
 manifest = Manifest.read(sys.argv[1])
 classes = manifest.classes["label"]
 clips = RandomClips(num_frames=8, fps=8, boundary="pad")
-taken = Counter()
+clips_of_row = Counter()
 
 with ClipLoader(manifest, clips=clips, batch_size=4, size=(64, 64)) as loader:
     for batch in loader:
@@ -21,9 +21,9 @@ with ClipLoader(manifest, clips=clips, batch_size=4, size=(64, 64)) as loader:
             assert start <= min(seconds)
             assert end is None or max(seconds) < end
             assert classes[batch.label[sample]] == manifest.columns["label"][row]
-            taken[row] += 1
+            clips_of_row[row] += 1
     statistics = loader.statistics
 
-assert taken == dict.fromkeys(range(len(manifest)), 1)
+assert clips_of_row == dict.fromkeys(range(len(manifest)), 1)
 print(f"{len(manifest)} segments of {len(manifest.videos)} videos, each once")
 print(f"{statistics.frames_decoded} frames decoded for {statistics.frames_delivered}")

@@ -1,4 +1,4 @@
-"""Ten clips of each video, their scores averaged, on any number of ranks: each clip counts once.
+"""Average the scores of ten clips per video, on any number of ranks; each clip counts once.
 
 torchrun --nproc_per_node=2 ten_clip_evaluation.py VIDEO...
 """
@@ -12,19 +12,19 @@ from headrace import ClipLoader, UniformClips
 
 videos = sys.argv[1:]
 torch.manual_seed(0)
-model = torch.nn.Linear(3, 5)  # stands for yours
+model = torch.nn.Linear(3, 5)  # replace by your model
 scores, clips = torch.zeros(len(videos), 5), torch.zeros(len(videos))
 local = []
 
 distributed.init_process_group("gloo")
-ten = UniformClips(num_clips=10, num_frames=4, fps=8)
-with torch.inference_mode(), ClipLoader(videos, clips=ten, size=(64, 64)) as loader:
+ten_clips = UniformClips(num_clips=10, num_frames=4, fps=8)
+with torch.inference_mode(), ClipLoader(videos, clips=ten_clips, size=(64, 64)) as loader:
     for batch in loader:
-        once = ~batch.is_repeated  # leave out repeats that fill up the ranks
+        first = ~batch.is_repeated  # without the repeats that fill up ranks
         predicted = model(batch.frames.float().mean((1, 3, 4)) / 255).softmax(-1)
-        scores.index_add_(0, batch.video[once], predicted[once])
-        clips.index_add_(0, batch.video[once], torch.ones(int(once.sum())))
-        local += zip(batch.video[once].tolist(), batch.index[once, 0].tolist(), strict=True)
+        scores.index_add_(0, batch.video[first], predicted[first])
+        clips.index_add_(0, batch.video[first], torch.ones(int(first.sum())))
+        local += zip(batch.video[first].tolist(), batch.index[first, 0].tolist(), strict=True)
 distributed.all_reduce(scores)
 distributed.all_reduce(clips)
 

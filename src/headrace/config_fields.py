@@ -19,8 +19,8 @@ from typing import get_type_hints as hints_of
 from headrace.errors import ConfigError
 from headrace.units import check_integers, one_of
 
-CAMERAS: Final = "Names of the cameras, with commas; all if not given."
-"""Help of `--cameras` in all commands."""
+CAMERAS: Final = "Comma-separated names of the cameras; by default all."
+"""Help of `--cameras`, for all commands."""
 
 
 class Configuration(Protocol):

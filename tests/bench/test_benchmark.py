@@ -62,7 +62,7 @@ def test_the_benchmark_has_at_most_sixty_lines():
 
 def test_its_options_are_the_fields_of_its_configuration(call):
     code, out, err = call(FILE, "--help")
-    assert (code, err) == (0, f"{FILE} is run: its code can do what you can\n")
+    assert (code, err) == (0, f"running the code of {FILE} with your permissions\n")
     for text in (
         *("Time checksums of whole files; name the fastest.", "Video files, or folders of them."),
         *("--checksums", "[default:", "sha256,blake2b,crc32]", "--repeats"),
@@ -102,7 +102,7 @@ def test_its_json_is_alone_on_stdout(call, video, tmp_path):
     code, out, err = call(FILE, video, "--out", tmp_path, "--json")
     assert (code, len(json.loads(out)["turns"])) == (0, 9)
     assert json.loads(out) == json.loads((tmp_path / "checksums.json").read_text())
-    assert err == f"{FILE} is run: its code can do what you can\n"
+    assert err == f"running the code of {FILE} with your permissions\n"
 
 
 def test_an_unknown_checksum_is_refused(video):

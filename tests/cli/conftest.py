@@ -1,4 +1,4 @@
-"""Calling commands; each keeps its indexes in a folder of the test."""
+"""Fixtures that call commands, with the cache folder inside the folder of the test."""
 
 import json
 import math
@@ -26,7 +26,7 @@ def call(capsys):
 
 @pytest.fixture
 def printed(call):
-    """Return a function: arguments of a command that must go well, without a word -> stdout."""
+    """Return a function: arguments of a command that succeeds with an empty stderr -> stdout."""
 
     def run(*arguments: object) -> str:
         code, out, err = call(*arguments)
@@ -38,7 +38,7 @@ def printed(call):
 
 @pytest.fixture
 def as_json(printed):
-    """Return a function: arguments of a command -> what it prints as JSON."""
+    """Return a function: arguments of a command -> its JSON output."""
     return lambda *arguments: json.loads(printed(*arguments, "--json"))
 
 
@@ -49,11 +49,11 @@ def own_cache(tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def no_lines(monkeypatch):
-    """Keep a slow machine from writing progress between what a test expects on stderr."""
+    """Write no progress lines, which a slow machine would add to the expected stderr."""
     monkeypatch.setattr("headrace.cli.plain_progress.LINE_SECONDS", math.inf)
 
 
 @pytest.fixture(autouse=True)
 def no_trials(monkeypatch):
-    """Other settings are not tried behind a run: that takes two seconds or more of each."""
+    """Measure no other settings after a run, which takes two seconds or more."""
     monkeypatch.setattr("headrace.runs.what_if.settings", lambda session: iter(()))

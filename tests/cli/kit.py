@@ -1,4 +1,4 @@
-"""What tests of commands share: the flags of a small model, pictures, records, processes."""
+"""Helpers of command tests: flags of a small model, images, records, processes."""
 
 import json
 import os
@@ -20,7 +20,7 @@ MAIN = "from headrace.cli import main; main()"
 
 
 def write_pictures(folder: Path, count: int, size: tuple[int, int] = (48, 64)) -> Path:
-    """Write grey pictures 00000.jpg, 00001.jpg, ..., each brighter than the one before."""
+    """Write gray images 00000.jpg, 00001.jpg, ..., of increasing brightness."""
     folder.mkdir(parents=True)
     for number in range(count):
         grey = np.full((*size, 3), number * 9, np.uint8)
@@ -34,13 +34,13 @@ def recorded(folder: Path, name: str = "session.json") -> dict[str, Any]:
 
 
 def ran(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run Python with these words, and return its exit code and what it printed."""
+    """Run Python with these arguments; return its exit code and output."""
     options = {"timeout": 300, "capture_output": True, **options}
     return subprocess.run([sys.executable, *map(str, words)], text=True, check=False, **options)
 
 
 def python(code: str, *words: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a program, and return its exit code and what it printed."""
+    """Run a Python program; return its exit code and output."""
     return ran("-c", code, *words, **options)
 
 
@@ -48,30 +48,30 @@ PROFILE = ("-m", "headrace", "profile")
 
 
 def profiled(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
-    """Run `headrace profile` in a folder, and return its exit code and what it printed."""
+    """Run `headrace profile` in a folder; return its exit code and output."""
     return ran(*PROFILE, *words, cwd=folder)
 
 
 def interrupted(
     folder: Path, *words: object, after: str, stream: str = "stdout", by: int = signal.SIGINT
 ) -> tuple[int, str]:
-    """Send a signal to `headrace profile` when its script has printed a line.
+    """Send a signal to `headrace profile` once its script has printed the line `after`.
 
-    Returns its exit code, and what it printed on stderr from then on.
+    Returns its exit code, and its stderr after the signal.
     """
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     command = [sys.executable, *PROFILE, *map(str, words)]
-    # In a session of its own: no terminal whose Ctrl-C reaches script and command.
+    # A new session, so that no terminal sends Ctrl-C to both script and command.
     child = subprocess.Popen(command, cwd=folder, text=True, start_new_session=True, **pipes)
     assert any(line == after for line in getattr(child, stream))
     os.kill(child.pid, by)
-    err = child.stderr.read()  # before the end of its input, which would end it, too
+    err = child.stderr.read()  # before its stdin is closed, which would end the script too
     child.communicate()
     return child.returncode, err
 
 
 def transcript(call: Callable[..., tuple[int, str, str]], *lines: str) -> str:
-    """Return command lines, each with all that it printed and its exit code below it."""
+    """Return command lines, each followed by its output and exit code."""
     pages = []
     for line in lines:
         code, out, err = call(*shlex.split(line))
@@ -80,17 +80,17 @@ def transcript(call: Callable[..., tuple[int, str, str]], *lines: str) -> str:
 
 
 def reason(err: str) -> str:
-    """Return the one line on stderr, without the usage of the command that may stand before it."""
+    """Return the one line of stderr, without usage lines before it."""
     usage = ("Usage: ", "Try 'headrace ")
     [line] = [line for line in err.splitlines() if line and not line.startswith(usage)]
     return line
 
 
 def pairwise(values: Mapping[str, Sequence[object]]) -> list[dict[str, object]]:
-    """Return combinations, a value for each name, so that each pair of values is in one of them.
+    """Return combinations with a value per name that contain every pair of values.
 
-    Greedy: each combination begins with a pair that is in none yet, and takes for the other names
-    the values that bring the most pairs of that kind.
+    Greedy: each combination starts with a missing pair, and takes for the other names the values
+    that add the most missing pairs.
     """
     names = list(values)
     missing = {
@@ -99,17 +99,17 @@ def pairwise(values: Mapping[str, Sequence[object]]) -> list[dict[str, object]]:
         for x in range(len(values[a]))
         for y in range(len(values[b]))
     }
-    found = []
+    result = []
     while missing:
-        chosen = dict(min(missing, key=sorted))
+        positions = dict(min(missing, key=sorted))
         for name in names:
-            if name not in chosen:
-                chosen[name] = max(
+            if name not in positions:
+                positions[name] = max(
                     range(len(values[name])),
-                    key=lambda place, name=name: sum(
-                        frozenset([(name, place), item]) in missing for item in chosen.items()
+                    key=lambda position, name=name: sum(
+                        frozenset([(name, position), item]) in missing for item in positions.items()
                     ),
                 )
-        missing -= {frozenset(pair) for pair in combinations(chosen.items(), 2)}
-        found.append({name: values[name][chosen[name]] for name in names})
-    return found
+        missing -= {frozenset(pair) for pair in combinations(positions.items(), 2)}
+        result.append({name: values[name][positions[name]] for name in names})
+    return result

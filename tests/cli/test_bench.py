@@ -1,4 +1,4 @@
-"""`headrace bench`: each experiment on a real video, as a user meets it."""
+"""`headrace bench`: the output, record and page of each benchmark."""
 
 import csv
 import gzip
@@ -15,7 +15,7 @@ from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
-BY_NAME = {experiment.name: experiment for experiment in BENCHMARKS}
+BY_NAME = {benchmark.name: benchmark for benchmark in BENCHMARKS}
 ONCE = ("--seconds", 0.01, "--repeats", 1)
 MODEL = ("--model-name", "squeezenet1_1", "--batch-size", 1, *ONCE)
 CLIPS = ("--clip-len", 2, "--size", 16, 16)
@@ -47,16 +47,16 @@ LABELS = {
         "decord",
     ),
 }
-"""Experiment -> the first column of its table, from its head on."""
+"""Benchmark -> first column of its table, header included."""
 RECORDED = {"workers": {"frames": 32}, "sampling": {"compared": 4}, "decode": {"access": "random"}}
-"""Experiment -> what its record holds."""
+"""Benchmark -> expected fields of its record."""
 WIDE = ("workers", "sampling")
-"""Experiments whose tables are wider than 100 columns."""
+"""Benchmarks whose tables are wider than 100 columns."""
 
 
 @pytest.fixture(scope="module")
 def video(tmp_path_factory):
-    """120 frames a second, so that the fewest samples of a p95 come within one."""
+    """Video of 120 frames/s, so that one second has enough samples for a p95."""
     clip = SynthClip(num_frames=60, gop=12, frame_rate=Fraction(120))
     return write_clip(tmp_path_factory.mktemp("videos") / "good", clip)
 
@@ -69,9 +69,9 @@ def short(tmp_path_factory):
 
 @pytest.fixture
 def bench(printed, tmp_path):
-    """Return a function: experiment, words -> what it prints, its record, its page.
+    """Return a function: benchmark, arguments -> its output, record and page.
 
-    The text says where its files are; as JSON it is the record, alone on stdout.
+    The text output ends with the paths of the files; the JSON output is the record.
     """
 
     def run(name, *words):
@@ -96,14 +96,14 @@ def bench(printed, tmp_path):
 
 
 def column(said, head, count):
-    """Return the first column of a table, as far as so many rows, from its head on."""
+    """Return the header and rows of the first column of a table, `count` values in all."""
     lines = [line.strip().partition("  ")[0] for line in said.splitlines()]
     start = next(k for k, line in enumerate(lines) if line.split() and line.split()[0] == head)
     return [lines[start].split()[0], *lines[start + 1 : start + count]]
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_it_prints_rows_and_answer_and_leaves_numbers_and_page(bench, short, video, name):
+def test_a_benchmark_prints_its_table_and_writes_record_and_page(bench, short, video, name):
     labels = LABELS[name]
     said, record, page = bench(name, video if name == "sampling" else short, *OPTIONS[name])
     assert any(line.startswith(TITLES[name]) for line in said.splitlines())
@@ -118,7 +118,7 @@ def test_it_prints_rows_and_answer_and_leaves_numbers_and_page(bench, short, vid
         assert [each.name for each in record.strategies] == ["baseline", "naive"]
 
 
-def test_stages_prints_the_ratio_and_leaves_a_trace_beside_the_numbers(bench, short, tmp_path):
+def test_stages_prints_the_ratio_and_writes_a_trace(bench, short, tmp_path):
     logs = tmp_path / "logs"
     words = (*ONCE, "--batch-size", 2, "--tensorboard", logs)
     said, record, page = bench("stages", short, *words)
@@ -146,7 +146,7 @@ def test_prefetch_times_every_depth_on_real_workers(bench, short):
     assert "chart-waits" in page
 
 
-def test_overlap_times_three_ways_on_the_same_frames(bench, video, forked_ranks):
+def test_overlap_times_three_variants_on_the_same_frames(bench, video, forked_ranks):
     said, record, page = bench("overlap", video, "--seconds", 0.1, "--repeats", 1)
     ways = ["sequential", "threads", "processes"]
     assert column(said, "variant", 4)[1:] == ways
@@ -159,20 +159,20 @@ def test_overlap_times_three_ways_on_the_same_frames(bench, video, forked_ranks)
     assert "chart-latency" in page
 
 
-def test_modes_measures_both_in_turns(bench, video):
+def test_scenarios_measures_offline_and_realtime(bench, video):
     _, record, page = bench("scenarios", video, "--seconds", 2, "--repeats", 1, "--json")
     assert record.frame_rate == 120
     offline, live = record.turns
     assert (offline.mode, live.mode) == ("offline", "realtime")
     assert offline.latency_p50 is None
     assert offline.service_p50 > 0
-    assert offline.dropped == {}, "offline nothing is ever dropped"
+    assert offline.dropped == {}, "offline, no frame is dropped"
     assert live.latency_p50 > 0
     assert "chart-frame-rate" in page
 
 
 def test_live_reports_an_slo_that_cannot_be_met(bench, video):
-    """No frame is shown within a microsecond, on whatever machine."""
+    """No machine shows a frame within a microsecond."""
     said, record, page = bench("live", video, "--p95-ms", 0.001, "--seconds", 1, "--steps", 1)
     assert "Time: at most 1 step of 2.0 s" in said
     broken = "SLO missed at every load tried, down to 120 frames/s"
@@ -187,10 +187,10 @@ STEADY = (
     *("--iterations", 20, "--batch-sizes", "1,2,99", "--queue-depths", 1, "--repeats", 1),
     *("--target", 1e-6),
 )
-"""No CV is below a millionth, on whatever machine."""
+"""The target CV of a millionth is out of reach on every machine."""
 
 
-def test_stability_searches_and_ends_where_there_is_no_time_left(bench, short):
+def test_stability_searches_until_its_time_limit(bench, short):
     said, record, page = bench("stability", short, *STEADY)
     assert said.startswith("Time: about 90.0 s (--max-seconds), more only if")
     assert [(turn.batch_size, turn.queue_depth) for turn in record.turns] == [(1, 1), (2, 1)]
@@ -205,7 +205,7 @@ def test_stability_searches_and_ends_where_there_is_no_time_left(bench, short):
 SMALL = ("--sizes", "360p", "--batch-sizes", "1,2", "--precisions", "float32")
 
 
-def test_memory_measures_the_sizes_and_the_video_and_keeps_the_table(
+def test_memory_measures_sizes_and_the_video_and_stores_the_table(
     bench, short, tmp_path, forked_children
 ):
     said, record, page = bench("memory", short, *SMALL)
@@ -222,9 +222,7 @@ def test_memory_measures_the_sizes_and_the_video_and_keeps_the_table(
     assert MemoryTables().folder.parent.name == "headrace"
 
 
-def test_memory_needs_no_video_and_runs_nothing_that_would_take_too_much(
-    bench, tmp_path, forked_children
-):
+def test_memory_needs_no_video_and_skips_batches_above_the_limit(bench, tmp_path, forked_children):
     _, record, _ = bench("memory", *SMALL, "--max-memory", "1MiB", "--json")
     assert (record.limit_bytes, record.not_kept) == (2**20, "no batch was measured")
     assert not (tmp_path / "cache" / "headrace" / "memory").exists()
@@ -233,7 +231,7 @@ def test_memory_needs_no_video_and_runs_nothing_that_would_take_too_much(
 
 
 @needs_no_gpu
-def test_transfer_counts_bytes_without_a_gpu_and_says_that_nothing_was_timed(bench, short):
+def test_transfer_without_a_gpu_counts_bytes_and_times_nothing(bench, short):
     words = ("--size", 48, 64, "--batch-size", 2, *ONCE)
     said, record, _ = bench("transfer", short, *words)
     _, title, _, heads, *rows = said.splitlines()
@@ -246,7 +244,7 @@ def test_transfer_counts_bytes_without_a_gpu_and_says_that_nothing_was_timed(ben
     assert record.ways[0].way == "CPU, float32"
 
 
-def test_help_of_every_experiment_is_read_off_its_configuration_without_pytorch():
+def test_help_of_every_benchmark_loads_no_pytorch():
     code = "\n".join(
         (
             "import sys",
@@ -259,5 +257,5 @@ def test_help_of_every_experiment_is_read_off_its_configuration_without_pytorch(
     )
     shown, loaded = python(code).stdout.split("loaded:")
     assert not {"torch", "torchvision"} & set(loaded.split())
-    for experiment in BENCHMARKS:
-        assert " ".join(experiment.summary.split()) in " ".join(shown.split())
+    for benchmark in BENCHMARKS:
+        assert " ".join(benchmark.summary.split()) in " ".join(shown.split())

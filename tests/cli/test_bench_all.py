@@ -1,4 +1,4 @@
-"""`headrace bench all` as a user meets it: its options, its report, its exit codes."""
+"""`headrace bench all`: options, report and exit codes."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def video(tmp_path):
 
 @pytest.fixture
 def hold(video, tmp_path, capsys):
-    """Return a function: experiments -> (exit code, stdout, stderr)."""
+    """Return a function: benchmarks -> (exit code, stdout, stderr)."""
 
     def run(*experiments, as_json=False):
         suite = prepare_suite(
@@ -51,12 +51,12 @@ def hold(video, tmp_path, capsys):
     return run
 
 
-def test_it_says_what_comes_and_what_became_of_each_and_leaves_a_page(hold, tmp_path):
+def test_it_prints_the_plan_and_the_outcome_of_each_benchmark_and_writes_a_page(hold, tmp_path):
     out_dir = tmp_path / "out"
     code, out, err = hold(WHOLE, FAILING)
     assert code == 1
     lines = out.splitlines()
-    assert lines[0] == f"To be measured: 2 benchmarks, about 2 min. Folder: {out_dir}"
+    assert lines[0] == f"To measure: 2 benchmarks, about 2 min. Folder: {out_dir}"
     assert lines[1].startswith("Measured gains: good.")
     assert out.endswith(f"Report: {out_dir}/all.html\nRecord: {out_dir}/all.json\n")
     assert max(map(len, lines[1:-2])) <= 80
@@ -68,7 +68,7 @@ def test_it_says_what_comes_and_what_became_of_each_and_leaves_a_page(hold, tmp_
     assert "benchmark-whole" in (out_dir / "all.html").read_text(encoding="utf-8")
 
 
-def test_json_is_one_document_alone_on_stdout(hold, tmp_path):
+def test_json_is_one_document_on_stdout(hold, tmp_path):
     code, out, err = hold(LOADING, as_json=True)
     assert (code, err) == (0, "")
     found = json.loads(out)
@@ -90,7 +90,7 @@ def test_the_page_can_be_rendered_again_and_printed(call, printed, tmp_path):
     assert "all.json: it is damaged or truncated, not complete JSON; headrace bench all" in err
 
 
-def test_a_real_experiment_is_measured_then_taken(call, tmp_path):
+def test_a_measured_benchmark_is_reused_by_the_next_suite(call, tmp_path):
     video = write_clip(tmp_path / "clip", SynthClip(num_frames=48))
     asked = ("bench", "all", video, "--only", "transfer", "--out", tmp_path / "out")
     code, out, err = call(*asked)
@@ -101,7 +101,7 @@ def test_a_real_experiment_is_measured_then_taken(call, tmp_path):
     assert record["provenance"]["command"][0] == "headrace"
     again, out, err = call(*asked)
     assert (again, err) == (0, "")
-    assert "To be measured: 0 benchmarks; 1 measured before." in out
+    assert "To measure: 0 benchmarks; 1 measured before." in out
     assert "1 of them by an earlier suite" in " ".join(out.split())
 
 
@@ -120,8 +120,8 @@ def test_a_dry_run_lists_all_and_writes_nothing(printed, as_json, video, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
-def test_ctrl_c_leaves_the_report_of_what_there_is(call, video, tmp_path, monkeypatch):
-    """What is waited for interrupts the process that waits, as Ctrl-C would."""
+def test_ctrl_c_leaves_a_report_of_the_finished_benchmarks(call, video, tmp_path, monkeypatch):
+    """The benchmark interrupts the waiting process, as Ctrl-C would."""
 
     def progress(what, done, of):
         if what == "waiting":
@@ -134,7 +134,7 @@ def test_ctrl_c_leaves_the_report_of_what_there_is(call, video, tmp_path, monkey
     monkeypatch.setattr(suite_runner, "measure_registered", measure)
     code, said, err = call("bench", "all", video, "--out", out)
     assert code == 130, err
-    assert err.strip().endswith(f"interrupted; what was measured is kept in {out}")
+    assert err.strip().endswith(f"interrupted; finished benchmarks are kept in {out}")
     assert "The suite was interrupted; the same command continues" in " ".join(said.split())
     page = (out / "all.html").read_text(encoding="utf-8")
     assert 'id="benchmark-whole"' in page

@@ -1,4 +1,4 @@
-"""`headrace cache` as a user meets it."""
+"""`headrace cache` on a result cache."""
 
 import pytest
 
@@ -12,7 +12,7 @@ KEPT = key(3).digest
 
 @pytest.fixture(autouse=True)
 def where(tmp_path, monkeypatch):
-    """A cache with the results of five chunks, of which it gave three of four."""
+    """Path of a cache with five results, three hits and one miss."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HEADRACE_CACHE", f"mine/{FILE}")
     with open_cache(f"mine/{FILE}") as cache:
@@ -21,8 +21,8 @@ def where(tmp_path, monkeypatch):
     return tmp_path / "mine" / FILE
 
 
-def test_it_says_what_is_kept_what_a_key_is_made_of_and_what_is_removed(holds, call, tmp_path):
-    """The file of a key differs from one of those that are kept."""
+def test_state_keys_and_pruning_are_printed(holds, call, tmp_path):
+    """The key in the file differs from a stored key in one part."""
     wanted = key(3, preprocess={"crop": 256, "mean": [0.5, 0.25]})
     (tmp_path / "wanted.json").write_text(wanted.text)
     lines = (
@@ -43,7 +43,7 @@ def test_the_default_cache_is_found(call, monkeypatch):
     assert "results  1\n" in call("cache", "info")[1]
 
 
-def test_a_server_is_named_with_what_is_wrong_and_without_its_password(call, tmp_path, monkeypatch):
+def test_errors_of_a_server_name_it_without_its_password(call, tmp_path, monkeypatch):
     with redis_server(tmp_path, "maxmemory 9mb", password="secret") as server:
         monkeypatch.setenv("HEADRACE_CACHE", server.url.replace("//", "//:secret@"))
         code, out, err = call("cache", "info")
@@ -55,7 +55,7 @@ def test_a_server_is_named_with_what_is_wrong_and_without_its_password(call, tmp
     assert (code, out, "cannot be reached" in reason(err)) == (1, "", True)
 
 
-def test_damage_is_named_and_repaired_and_a_damaged_file_is_left_until_then(holds, call, where):
+def test_verify_lists_damage_and_only_repair_changes_a_damaged_file(holds, call, where):
     said = [transcript(call, "cache verify")]
     store = open_cache(str(where))._store
     store.put({key(0).digest: b"damaged"})

@@ -1,4 +1,4 @@
-"""`headrace cache --spill` as a user meets it."""
+"""`headrace cache --spill` on a spill store."""
 
 import re
 
@@ -18,7 +18,7 @@ COMMANDS = (
 
 @pytest.fixture(autouse=True)
 def where(tmp_path, monkeypatch):
-    """A store of two streams and five frames, each in a segment of its own."""
+    """Folder of a store with two streams and five frames, each in its own segment."""
     monkeypatch.chdir(tmp_path)
     clock = FakeClock()
     with SpillStore.open("mine", budget=64 << 20, clock=clock) as store:
@@ -29,17 +29,17 @@ def where(tmp_path, monkeypatch):
 
 
 def shown(call, where, *lines: str) -> str:
-    """The transcript, without times and the folder of the tests."""
+    """Return the transcript without times and the folder of the test."""
     text = transcript(call, *lines).replace(str(where.parent), "/home")
     text = re.sub(r'"unused_seconds": [\d.]+', '"unused_seconds": …', text)
     return re.sub(r"last used .* ago", "last used … ago", text)
 
 
-def test_it_says_what_is_kept_and_removes_it(holds, call, where):
+def test_state_and_pruning_are_printed(holds, call, where):
     holds("cache_spill.txt", shown(call, where, *COMMANDS))
 
 
-def test_damage_is_named_and_repaired(holds, call, where):
+def test_verify_lists_and_repairs_damage(holds, call, where):
     payloads, indexes = (sorted(where.glob(f"*.{kind}")) for kind in ("frames", "index"))
     payloads[0].write_bytes(bytes(100) + b"x" + bytes(599_899))
     indexes[1].write_bytes(b"x" + indexes[1].read_bytes()[1:])

@@ -1,4 +1,4 @@
-"""`headrace index --layout cameras` and `headrace bench cameras` as a user meets them."""
+"""`headrace index --layout cameras` and `headrace bench cameras`."""
 
 import json
 import re
@@ -30,12 +30,12 @@ def in_a_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def index(call):
-    """Return a function: words -> each as an index of cameras, with what it prints, on a page."""
+    """Return a function: argument lines -> transcript of `index --layout cameras` with each."""
     return lambda *lines: transcript(call, *(f"index --layout cameras {line}" for line in lines))
 
 
-def test_an_index_is_written_and_checked_and_what_is_wrong_is_named(holds, index, made, tmp_path):
-    """What can be read is written."""
+def test_an_index_is_written_and_checked_and_problems_are_listed(holds, index, made, tmp_path):
+    """Readable clips are written."""
     file, videos = tmp_path / "index.json", shutil.copytree(made, tmp_path / "videos")
     said = [index("videos --out index.json", "index.json", "index.json --json", "videos")]
     said.append(file.read_text())
@@ -49,7 +49,7 @@ def test_an_index_is_written_and_checked_and_what_is_wrong_is_named(holds, index
     holds("index_of_cameras.txt", "\n".join(said))
 
 
-def test_frame_rates_may_differ_where_times_decide(holds, index):
+def test_frame_rates_may_differ_if_frames_are_matched_by_time(holds, index):
     for camera, rate in {"left": 30, "right": 10}.items():
         write_camera(camera, SynthClip(num_frames=rate, frame_rate=Fraction(rate), size=(64, 96)))
     syncs = ("", " --sync nearest --tolerance-ms 70", " --sync previous --tolerance-ms 10")
@@ -69,7 +69,7 @@ CHOICES = (
 
 
 def test_cameras_and_their_reference_are_chosen(holds, index):
-    """What is written so is read so, and with other cameras too; one camera is longer."""
+    """An index is read with the cameras it was written with, and with others; lengths differ."""
     for camera, length in {"back": 5, "front": 8}.items():
         write_camera(camera, SynthClip(num_frames=length, size=(64, 96)))
     said = []
@@ -79,7 +79,7 @@ def test_cameras_and_their_reference_are_chosen(holds, index):
     holds("index_of_chosen_cameras.txt", "\n".join(said))
 
 
-def test_cameras_are_folders_of_pictures_with_a_rate(holds, index):
+def test_cameras_may_be_image_folders_with_a_frame_rate(holds, index):
     for clip, count in (("a", 6), ("b", 4)):
         for camera in ("BACK", "FRONT"):
             write_pictures(Path("set", clip, camera), count)
@@ -92,7 +92,7 @@ def test_cameras_are_folders_of_pictures_with_a_rate(holds, index):
 
 @pytest.fixture
 def bench(call, tmp_path, forked_ranks):
-    """Return a function: index file, words -> what a benchmark of its cameras came to."""
+    """Return a function: index file, arguments -> (exit code, stdout, stderr) of the benchmark."""
 
     def run(file, *words):
         given = ("--index-file", file, "--size", 32, 48, "--out", tmp_path / "out")
@@ -101,7 +101,9 @@ def bench(call, tmp_path, forked_ranks):
     return run
 
 
-def test_slots_that_stay_decode_once_and_those_that_wander_do_not(bench, index, made, tmp_path):
+def test_fixed_slots_decode_each_frame_once_and_wandering_slots_more_often(
+    bench, index, made, tmp_path
+):
     assert index(f"{made} --out index.json").endswith("[0]\n")
     options = ("--ranks", "1,2", "--workers", "2", "--group-num", 2, "--max-seconds", 0)
     code, out, err = bench("index.json", *options)
@@ -113,7 +115,9 @@ def test_slots_that_stay_decode_once_and_those_that_wander_do_not(bench, index, 
     decoded = {at: run["decoded"] / run["delivered"] for at, run in runs.items()}
     delivered = {(way, run["delivered"]) for (way, _), run in runs.items()}
     whole = {(way, PICTURES) for way in ("decode", "loader", "dataset")}
-    assert delivered - whole == {("wandering", PICTURES // 3 // 2 * 2 * 3)}  # it drops the tail
+    assert delivered - whole == {
+        ("wandering", PICTURES // 3 // 2 * 2 * 3)
+    }  # without the incomplete last batches
     assert record["compared"] == 2 * 3 * min(8, LENGTHS["a"])
     stay = [decoded[way, ranks] for way in ("decode", "loader", "dataset") for ranks in (1, 2)]
     assert stay == [1] * 6
@@ -121,7 +125,7 @@ def test_slots_that_stay_decode_once_and_those_that_wander_do_not(bench, index, 
     assert "chart-decoded" in (tmp_path / "out" / "cameras.html").read_text()
 
 
-def test_camera_streams_are_measured_on_folders_of_pictures(bench, tmp_path):
+def test_camera_streams_are_measured_on_image_folders(bench, tmp_path):
     for camera in ("FRONT", "BACK"):
         write_pictures(tmp_path / "set" / "a" / camera, 6)
     (tmp_path / "index.json").write_text('{"set": {"a": 6}}')

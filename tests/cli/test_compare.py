@@ -1,4 +1,4 @@
-"""`headrace compare` as a user meets it."""
+"""`headrace compare`: text, JSON, page, repeats and errors."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from report.recorded import SOURCE
 
 @pytest.fixture
 def runs(tmp_path):
-    """Return a function: names and sessions -> their folders."""
+    """Return a function: sessions by name -> their folders."""
 
     def write(**sessions):
         for name, recorded in sessions.items():
@@ -20,7 +20,7 @@ def runs(tmp_path):
     return write
 
 
-def test_environment_differences_stand_before_the_figures_in_80_columns(printed, runs, tmp_path):
+def test_environment_differences_precede_the_figures_in_80_columns(printed, runs, tmp_path):
     made = session(1).provenance
     newer = made.model_copy(update={"versions": {**made.versions, "torch": "2.16.0"}})
     folders = runs(before=session(1), after=session(2, model_ms=120.0, provenance=newer))
@@ -36,7 +36,7 @@ def test_environment_differences_stand_before_the_figures_in_80_columns(printed,
     assert "after is slower than before" in (tmp_path / "page.html").read_text()
 
 
-def test_the_same_twice_is_called_no_difference_and_json_is_alone_on_stdout(printed, as_json, runs):
+def test_equal_runs_have_no_difference_and_json_is_the_only_output(printed, as_json, runs):
     a, b, c = runs(a=session(1), b=session(3), c=session(3))
     out = printed("compare", a, b)
     assert "Environment differences of b and a: none" in out
@@ -46,7 +46,7 @@ def test_the_same_twice_is_called_no_difference_and_json_is_alone_on_stdout(prin
     assert {run["name"] for run in found["runs"]} == {"b", "c"}
 
 
-def test_runs_of_one_name_are_named_by_their_paths(printed, runs, tmp_path):
+def test_runs_with_equal_names_are_named_by_path(printed, runs, tmp_path):
     (tmp_path / "other").mkdir()
     folder, other = runs(a=session(1), **{"other/a": session(2)})
     said = f"No difference shown between {other} and {folder}."
@@ -54,20 +54,20 @@ def test_runs_of_one_name_are_named_by_their_paths(printed, runs, tmp_path):
     assert "".join(out.split()).startswith("".join(said.split()))
 
 
-def test_other_inputs_are_compared_where_that_is_asked_for(printed, runs):
+def test_any_input_allows_different_inputs(printed, runs):
     videos = [(SOURCE.model_copy(update={"content": f"sha256:{k}"}),) for k in range(2)]
     folders = runs(a=session(1, inputs=videos[0]), b=session(2, inputs=videos[1]))
     printed("compare", *folders, "--any-input")
 
 
-def test_a_loop_and_a_run_have_nothing_to_compare(call, runs):
+def test_a_loop_and_a_run_are_not_comparable(call, runs):
     loop = profile_loop(Loop(fetch=2, step=9))
     code, out, err = call("compare", *runs(loop=loop, run=session(1)))
     assert (code, out) == (2, "")
     assert err.startswith("headrace: loop is a loader session and run a run session, ")
 
 
-def test_repeats_stand_on_both_sides_of_two_dashes(printed, as_json, runs):
+def test_two_dashes_separate_the_repeats_of_both_sides(printed, as_json, runs):
     folders = runs(
         **{f"a{k}": session(k) for k in range(3)},
         **{f"b{k}": session(k + 5, model_ms=150.0) for k in range(3)},
@@ -87,6 +87,6 @@ def test_repeats_stand_on_both_sides_of_two_dashes(printed, as_json, runs):
 @pytest.mark.parametrize("words", [["--", 0, 1], [0, 1, "--"], ["--"]])
 def test_two_dashes_need_runs_on_both_sides(call, runs, words):
     folders = runs(a=session(1), b=session(2))
-    named = [word if word == "--" else folders[word] for word in words]
-    said = "headrace: -- has runs on one side only; give the repeats of both sides\n"
-    assert call("compare", *named) == (2, "", said)
+    arguments = [word if word == "--" else folders[word] for word in words]
+    message = "headrace: -- has runs on one side only; give runs before and after it\n"
+    assert call("compare", *arguments) == (2, "", message)

@@ -1,4 +1,4 @@
-"""`headrace run --sink module:Class`: a class in a file beside, as a user writes it."""
+"""`headrace run --sink module:Class` with a class in a file of the user."""
 
 import json
 import os
@@ -75,7 +75,7 @@ def good(tmp_path):
 
 @pytest.fixture
 def sinks(tmp_path, monkeypatch):
-    """Write `mine.py` in a folder that Python looks in."""
+    """Write `mine.py` into a folder on `sys.path`."""
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "broken.py").write_text("import nothing_of_this_name")
     (tmp_path / "worse.py").write_text("1 / 0")
@@ -87,7 +87,7 @@ def sinks(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(call, good, sinks, tmp_path):
-    """Return a function: words -> exit code and stderr of a run in batches of 4."""
+    """Return a function: arguments -> exit code and stderr of a run with batches of 4."""
 
     def run(*words):
         out = tmp_path / "out"
@@ -98,12 +98,12 @@ def run(call, good, sinks, tmp_path):
 
 @pytest.fixture
 def rows(tmp_path):
-    """Return a function: the rows that the sink wrote."""
+    """Return a function that reads the rows written by the sink."""
     path = tmp_path / "out" / "mine.jsonl"
     return lambda: [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_a_file_beside_is_a_sink(good, sinks, rows, tmp_path):
+def test_a_class_in_a_local_file_is_a_sink(good, sinks, rows, tmp_path):
     words = ("run", good, *FAST, "--out", "out", "--sink", "mine:Lines", "--quiet")
     path = os.pathsep.join([".", os.environ.get("PYTHONPATH", "")])
     ended = python(MAIN, *words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
@@ -121,7 +121,7 @@ def test_a_file_beside_is_a_sink(good, sinks, rows, tmp_path):
     [((), [4, 2]), (("--pace", "realtime", "--overload", "keep-all"), [1] * 6)],
     ids=["files", "live"],
 )
-def test_pixels_come_where_they_are_asked_for(run, rows, tmp_path, words, shapes):
+def test_a_sink_with_needs_frames_gets_pixels(run, rows, tmp_path, words, shapes):
     out = tmp_path / "out"
     assert run("--sink", "mine:Pixels", *words) == (0, "")
     written = [["write", [number, 64, 96, 3], "uint8"] for number in shapes]
@@ -139,7 +139,7 @@ def test_pixels_come_where_they_are_asked_for(run, rows, tmp_path, words, shapes
         ("Shut", "open: RuntimeError: no broker", []),
     ],
 )
-def test_a_sink_that_fails_is_the_cause_and_its_rows_stay(
+def test_a_failing_sink_is_named_and_its_rows_are_kept(
     run, rows, tmp_path, name, failure, written, pace
 ):
     code, err = run("--sink", f"mine:{name}", "--pace", pace)
@@ -148,7 +148,7 @@ def test_a_sink_that_fails_is_the_cause_and_its_rows_stay(
     session = recorded(tmp_path / "out")
     assert "predictions.jsonl" in session["outputs"] or not written
     assert list(dict.fromkeys(row[0] for row in (written and rows()))) == written
-    # Live, a sink that fails later ends alone: the others got every frame.
+    # In a live run a sink that fails later ends alone, and the others get every frame.
     is_alone = pace == "realtime" and written
     assert (session["outcome"], session["error"]) == (
         ("complete", None) if is_alone else ("failed", cause)
@@ -169,27 +169,27 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("number", "name"), [*enumerate(REFUSED)])
-def test_what_is_no_sink_is_refused_before_anything_is_written(run, tmp_path, number, name):
-    """Of files and of live runs in turns: both load a sink before anything else."""
+def test_an_invalid_sink_is_refused_before_anything_is_written(run, tmp_path, number, name):
+    """Alternates runs on files and live runs, which both load sinks first."""
     code, err = run("--sink", name, *(("--pace", "realtime") if number % 2 else ()))
     said = f"headrace: {REFUSED[name]}"
     assert (code, reason(err)[: len(said)]) == (2, said)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_sink_that_nobody_would_wait_for_is_refused_and_results_are_not_written_twice(run):
+def test_an_async_sink_and_a_sink_with_apply_advice_are_refused(run):
     code, err = run("--sink", "mine:Async")
     assert (code, "write of mine:Async is async" in err) == (2, True)
     code, err = run("--sink", "mine:Lines", "--apply-advice")
     assert (code, "leave one out" in err) == (2, True)
 
 
-def test_paths_of_what_a_sink_wrote_are_recorded(run, tmp_path):
+def test_outputs_of_a_sink_may_be_paths(run, tmp_path):
     assert run("--sink", "mine:Paths") == (0, "")
     assert "mine.jsonl" in recorded(tmp_path / "out")["outputs"]
 
 
-def test_the_summary_calls_only_files_of_headrace_by_what_they_hold(printed, good, sinks, tmp_path):
+def test_the_summary_labels_files_of_a_sink_as_such(printed, good, sinks, tmp_path):
     out = tmp_path / "out"
     lines = printed("run", good, *FAST, "--out", out, "--sink", "mine:Lines").splitlines()
     assert lines[-3:] == [

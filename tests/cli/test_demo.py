@@ -1,4 +1,4 @@
-"""`headrace demo`: its run on drawn videos, its check of the classes, and its refusals."""
+"""`headrace demo`: its run, its accuracy and its errors."""
 
 import shlex
 
@@ -8,11 +8,11 @@ from cli.kit import recorded
 
 
 @pytest.mark.slow
-def test_the_demo_runs_a_classifier_that_is_right_and_prints_its_command(call, tmp_path):
+def test_the_demo_labels_all_frames_correctly_and_prints_its_command(call, tmp_path):
     out = tmp_path / "demo"
     code, printed, _ = call("demo", "--out", out, "--quiet")
     assert code == 0
-    assert "Right: 180 of 180 frames, by the 2 videos they were drawn in" in printed
+    assert "Correct labels: 180 of 180 frames in 2 videos" in printed
     assert recorded(out)["outcome"] == "complete"
     assert {path.name for path in out.iterdir()} >= {"report.html", "predictions.jsonl", "drawn"}
 
@@ -23,7 +23,7 @@ def test_the_demo_runs_a_classifier_that_is_right_and_prints_its_command(call, t
     assert (out / "predictions.jsonl").read_text("utf-8") == before
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_drawn(call, tmp_path):
+def test_an_unwritable_folder_is_refused_before_videos_are_generated(call, tmp_path):
     (tmp_path / "taken").write_bytes(b"")
     code, printed, words = call("demo", "--out", tmp_path / "taken")
     assert (code, printed) == (2, "")

@@ -29,7 +29,7 @@ def sets(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("sets")
-def test_problems_are_a_table_within_80_columns(holds, call):
+def test_problems_are_a_table_of_at_most_80_columns(holds, call):
     lines = ("doctor good", "doctor old", "doctor bad", "doctor bad --tolerance 0.06 --json")
     text = transcript(call, *lines)
     holds("doctor_dataset.txt", text)
@@ -46,7 +46,7 @@ def test_json_has_each_problem_with_its_file(as_json, call, sets):
     assert files == {str(sets / "bad" / VIDEO), str(sets / "bad/data/chunk-001/file-001.parquet")}
 
 
-def test_a_long_table_says_how_much_it_leaves_out(call, sets, monkeypatch):
+def test_a_truncated_table_states_the_number_of_further_problems(call, sets, monkeypatch):
     monkeypatch.setattr("headrace.cli.doctor._MAX_SHOWN", 2)
     code, out, _ = call("doctor", sets / "bad")
     assert code == 1
@@ -56,5 +56,5 @@ def test_a_long_table_says_how_much_it_leaves_out(call, sets, monkeypatch):
 def test_a_dataset_without_statistics_or_videos_is_checked(call, sets):
     folder = shutil.copytree(sets / "good", sets / "rows")
     with_fault(folder, "no cameras")
-    said = f"4 episodes, 27 rows, 0 cameras: no problem in {folder}\n"
-    assert call("doctor", folder) == (0, said, "")
+    output = f"4 episodes, 27 rows, 0 cameras: no problem in {folder}\n"
+    assert call("doctor", folder) == (0, output, "")

@@ -1,4 +1,4 @@
-"""`headrace extract frames`, `extract features` and `proxy`, as a user meets them."""
+"""`headrace extract frames`, `headrace extract features` and `headrace proxy`."""
 
 import json
 import re
@@ -40,32 +40,34 @@ def build():
 
 
 @dataclass(frozen=True)
-class Door:
-    """A command that writes something for each video."""
+class Command:
+    """An extraction command, its arguments and expected messages."""
 
     words: tuple
+    """Words of the command itself."""
     plain: tuple
-    """What it takes to ask for something."""
+    """Minimal arguments."""
     done: str
-    """What is there already the second time."""
+    """Existing output, as the second run prints it."""
     ends: tuple[str, ...]
-    """How the last lines begin."""
+    """Starts of the last lines of output."""
     dry: tuple[str, str, str]
-    """What a dry run says: how it begins, of the size, of the time."""
+    """Parts of a dry run: its start, size and time."""
     other: tuple
+    """Arguments that the same folder refuses."""
     changed: str
-    """How a request of another kind is refused."""
+    """Part of the error for `other`."""
     whole: tuple
-    """What it takes to ask for every frame."""
+    """Arguments that select every frame."""
     lost: str
-    """How the line ends that says how many are missing."""
+    """End of the line that counts missing samples."""
 
 
-FRAMES = Door(
+FRAMES = Command(
     ("extract", "frames"),
     ("--fps", 2, "--prefix", "shot_", "--format", "jpg"),
-    "2 pictures",
-    ("Pictures: 2 in {0}", "Table: {0}/frames.parquet", "Report: {0}/report.html"),
+    "2 images",
+    ("Images: 2 in {0}", "Table: {0}/frames.parquet", "Report: {0}/report.html"),
     (
         "2 images of 1 video would be written to {0}",
         "Size: about ",
@@ -76,7 +78,7 @@ FRAMES = Door(
     ("--every", 1),
     "1 video could not be opened:",
 )
-FEATURES = Door(
+FEATURES = Command(
     ("extract", "features"),
     ("--every", 6, "--model", "own_mean:build"),
     "4 features",
@@ -85,9 +87,9 @@ FEATURES = Door(
     ("--every", 12, "--model", "own_mean:build"),
     "frames was every 6, now every 12",
     ("--every", 1, "--model", "own_mean:build"),
-    "1 video gave no feature:",
+    "1 video without a feature:",
 )
-PROXIES = Door(
+PROXIES = Command(
     ("proxy",),
     ("--size", 64, "--no-gain"),
     "24 frames",
@@ -102,8 +104,8 @@ PROXIES = Door(
     ("--size", 64),
     "2 videos without a proxy:",
 )
-DOORS = pytest.mark.parametrize(
-    "door", [FRAMES, FEATURES, PROXIES], ids=["frames", "features", "proxy"]
+COMMANDS = pytest.mark.parametrize(
+    "command", [FRAMES, FEATURES, PROXIES], ids=["frames", "features", "proxy"]
 )
 pytestmark = pytest.mark.usefixtures("forked_children")
 
@@ -115,12 +117,12 @@ def clip(tmp_path):
 
 @pytest.fixture
 def extract(call, tmp_path, monkeypatch):
-    """Return a function: door, arguments -> (exit code, stdout, stderr), into a folder `out`."""
+    """Return a function: command, arguments -> (exit code, stdout, stderr), into a folder `out`."""
     (tmp_path / "own_mean.py").write_text(MODEL)
     monkeypatch.syspath_prepend(tmp_path)
 
-    def run(door, *arguments, out="out"):
-        return call(*door.words, *arguments, "-o", tmp_path / out, "--workers", 1)
+    def run(command, *arguments, out="out"):
+        return call(*command.words, *arguments, "-o", tmp_path / out, "--workers", 1)
 
     return run
 
@@ -139,30 +141,30 @@ def rows(out):
     return pyarrow.parquet.read_table(out / "features-00000.parquet").to_pylist()
 
 
-@DOORS
-def test_it_says_where_things_are_and_then_that_nothing_is_to_be_done_or_all_is_cached(
-    extract, clip, tmp_path, door
+@COMMANDS
+def test_output_paths_are_printed_and_a_second_run_has_nothing_to_do(
+    extract, clip, tmp_path, command
 ):
     out = tmp_path / "out"
-    code, said, err = extract(door, clip, *door.plain)
+    code, said, err = extract(command, clip, *command.plain)
     assert (code, err) == (0, "")
     assert re.search("^.*clip.mp4 · (.* · )?complete", said, re.MULTILINE)
-    assert door is not FEATURES or "packets" not in said, "nobody counted them"
-    last = said.splitlines()[-len(door.ends) :]
-    for line, begins in zip(last, door.ends, strict=True):
+    assert command is not FEATURES or "packets" not in said, "packets are not counted"
+    last = said.splitlines()[-len(command.ends) :]
+    for line, begins in zip(last, command.ends, strict=True):
         assert line.startswith(begins.format(out))
-    nothing = f"Nothing to do: {door.done} are in {out} already\n"
+    nothing = f"Nothing to do: {out} already has {command.done}\n"
     before = results(out)
-    assert extract(door, clip, *door.plain) == (0, nothing, "")
+    assert extract(command, clip, *command.plain) == (0, nothing, "")
     assert results(out) == before != {}
-    code, _, err = extract(door, clip, *door.other)
-    assert (code, f"holds another extraction: {door.changed}" in err) == (2, True), err
-    if door is FEATURES:
+    code, _, err = extract(command, clip, *command.other)
+    assert (code, f"holds another extraction: {command.changed}" in err) == (2, True), err
+    if command is FEATURES:
         check_found_in_the_cache(extract, clip, tmp_path)
 
 
 def check_found_in_the_cache(extract, clip, tmp_path):
-    """Hold that features which lie in `out` are not computed again for another folder."""
+    """Check that features in `out` are served from the cache for another folder."""
     asked = (FEATURES, clip, *FEATURES.plain)
     code, said, err = extract(*asked, out="again")
     assert (code, err) == (0, "")
@@ -176,29 +178,29 @@ def check_found_in_the_cache(extract, clip, tmp_path):
     assert not (tmp_path / "third").exists()
 
 
-@DOORS
-def test_a_dry_run_tells_how_many_how_large_and_how_long(extract, clip, tmp_path, door):
-    code, said, _ = extract(door, clip, *door.plain, "--dry-run")
-    begins, size, time = (part.format(tmp_path / "out") for part in door.dry)
+@COMMANDS
+def test_a_dry_run_estimates_number_size_and_time(extract, clip, tmp_path, command):
+    code, said, _ = extract(command, clip, *command.plain, "--dry-run")
+    begins, size, time = (part.format(tmp_path / "out") for part in command.dry)
     assert (code, said.partition(begins)[0]) == (0, "Dry run: ")
     assert all(part in said for part in (size, time)), said
-    facts = json.loads(extract(door, clip, *door.plain, "--dry-run", "--json")[1])
-    assert facts.get("frames", facts.get("samples")) == int(door.done.split()[0])
+    facts = json.loads(extract(command, clip, *command.plain, "--dry-run", "--json")[1])
+    assert facts.get("frames", facts.get("samples")) == int(command.done.split()[0])
     assert not (tmp_path / "out").exists()
 
 
-@DOORS
-def test_what_did_not_come_is_named_and_the_exit_code_tells(extract, clip, tmp_path, door):
+@COMMANDS
+def test_missing_samples_are_listed_with_exit_code_3(extract, clip, tmp_path, command):
     bad = damage.damage_packets(clip, tmp_path / "bad.mp4", ordinals=[13])
     gone = tmp_path / "gone.mp4"
-    code, _, err = extract(door, gone, bad, clip, *door.whole)
+    code, _, err = extract(command, gone, bad, clip, *command.whole)
     first, *named = err.splitlines()
-    assert (code, first.partition(" of 48 did not come, and ")[2]) == (3, door.lost)
+    assert (code, first.partition(" of 48 missing, and ")[2]) == (3, command.lost)
     assert any(f"cannot open {gone}: no such file" in line for line in named)
     assert any("bad.mp4 cannot be decoded" in line for line in named)
 
 
-def test_names_of_what_is_written(extract, clip, tmp_path):
+def test_names_of_output_files(extract, clip, tmp_path):
     assert extract(FRAMES, clip, *FRAMES.plain)[0] == 0
     shots = {f"shot_clip_{k:06d}_{k / 30:.3f}s.jpg" for k in (0, 15)}
     kept = {".extraction", "report.html", "session.json"}
@@ -211,8 +213,8 @@ def test_names_of_what_is_written(extract, clip, tmp_path):
     assert (record["totals"]["frames"], record["gain"]) == (24, None)
 
 
-def test_what_a_crop_leaves_of_frames_is_extracted(extract, clip, tmp_path):
-    """The model takes the mean, of each colour, of what it is given, and doubles it."""
+def test_crop_applies_to_images_and_features(extract, clip, tmp_path):
+    """The model returns twice the mean of each color channel."""
     crop = ("--every", 8, "--crop", "48x64+8+16")
     assert extract(FRAMES, clip, *crop)[0] == 0
     whole = read_clip(clip, 0, 3, 8)[:, 8:56, 16:80]
@@ -226,42 +228,40 @@ def test_what_a_crop_leaves_of_frames_is_extracted(extract, clip, tmp_path):
     assert np.allclose(found, 2 * whole.mean((1, 2)), atol=1e-3)
 
 
-@pytest.mark.parametrize("door", [FRAMES, FEATURES], ids=["frames", "features"])
+@pytest.mark.parametrize("command", [FRAMES, FEATURES], ids=["frames", "features"])
 @pytest.mark.parametrize(
     ("crop", "words"),
     [("48x64", "such as 256x456+10+20"), ("9000x8+0+0", "choose a crop inside it")],
 )
-def test_a_crop_that_cannot_be_is_refused_before_anything_is_written(
-    extract, clip, tmp_path, door, crop, words
+def test_an_invalid_crop_is_refused_before_anything_is_written(
+    extract, clip, tmp_path, command, crop, words
 ):
-    code, _, err = extract(door, clip, *door.plain, "--crop", crop)
+    code, _, err = extract(command, clip, *command.plain, "--crop", crop)
     assert (code, words in err) == (2, True), err
     assert not (tmp_path / "out").exists()
 
 
-def test_json_is_the_session_and_options_are_in_it(extract, clip):
-    for door, flags, expected in (
+def test_json_is_the_session_with_its_options(extract, clip):
+    for command, flags, expected in (
         (FRAMES, ("--keyframes",), {"frames": "keyframes"}),
         (PROXIES, ("--size", 64, "--gop", 4, "--no-gain"), {"gop": 4}),
     ):
-        code, said, _ = extract(door, clip, *flags, "--json", out=door.words[0])
+        code, said, _ = extract(command, clip, *flags, "--json", out=command.words[0])
         session = json.loads(said)
         assert (code, session["kind"], session["outcome"]) == (0, "extract", "complete")
         configuration = session["provenance"]["configuration"]
         assert {name: configuration[name] for name in expected} == expected
 
 
-def test_frames_on_a_disk_are_decoded_for_one_command_and_read_by_the_other(
-    extract, clip, tmp_path
-):
+def test_frames_spilled_by_one_command_are_read_by_the_other(extract, clip, tmp_path):
     disk = ("--spill", tmp_path / "disk")
     size = ("--size", "32x48")  # that of the model
     assert extract(FRAMES, clip, "--every", 6, *size, *disk, "--dry-run")[0] == 0
     assert not (tmp_path / "disk").exists()
     decoded = []
-    for door, flags in ((FRAMES, size), (FEATURES, FEATURES.plain[2:])):
+    for command, flags in ((FRAMES, size), (FEATURES, FEATURES.plain[2:])):
         code, said, _ = extract(
-            door, clip, "--every", 6, *flags, *disk, "--json", out=door.words[-1]
+            command, clip, "--every", 6, *flags, *disk, "--json", out=command.words[-1]
         )
         assert code == 0
         decoded.append(json.loads(said)["decode"]["frames_decoded"])
@@ -279,7 +279,7 @@ def test_frames_on_a_disk_are_decoded_for_one_command_and_read_by_the_other(
         (("--spill-budget", "many"), "a size must read like"),
     ],
 )
-def test_a_disk_that_cannot_keep_frames_is_refused(
+def test_an_invalid_spill_folder_or_budget_is_refused(
     extract, clip, tmp_path, monkeypatch, flags, words
 ):
     monkeypatch.chdir(tmp_path)
@@ -287,27 +287,25 @@ def test_a_disk_that_cannot_keep_frames_is_refused(
     assert (code, words in " ".join(err.split())) == (2, True), err
 
 
-def test_a_video_too_short_for_a_clip_is_named(extract, clip, tmp_path):
+def test_a_video_shorter_than_a_clip_is_listed(extract, clip, tmp_path):
     short = write_clip(tmp_path / "short", SynthClip(num_frames=5, size=(64, 96)))
     asked = ("--clip-len", 8, "--hop", 8, *FEATURES.plain[2:], "--json")
     code, said, err = extract(FEATURES, tmp_path / "gone.mp4", clip, short, *asked)
     assert (code, json.loads(said)["kind"]) == (3, "extract"), err
-    assert "2 videos gave no feature:" in err
+    assert "2 videos without a feature:" in err
     assert "has 5 frames, and a clip of 8" in err
 
 
 @needs_torchcodec
-def test_features_by_another_decoder_are_like_those_by_pyav_and_never_mixed_with_them(
-    extract, clip, tmp_path
-):
-    """Neither in a folder nor in the cache."""
+def test_features_of_torchcodec_are_close_to_pyav_and_never_mixed_with_it(extract, clip, tmp_path):
+    """They share neither a folder nor cache entries."""
     asked = (FEATURES, clip, *FEATURES.plain)
     other = (*asked, "--decode", "torchcodec")
     assert extract(*asked)[0] == 0
     code, _, err = extract(*other)
     assert (code, "decoded_by was not set, now torchcodec" in err) == (2, True)
     assert extract(*other, out="other")[::2] == (0, "")
-    assert apart(tmp_path) < 2 * 2, "grey levels, and the model doubles them"
+    assert apart(tmp_path) < 2 * 2, "gray levels; the model doubles them"
     assert not any(row["cache_hit"] for row in rows(tmp_path / "other"))
     assert extract(*other, out="again")[0] == 0
     assert all(row["cache_hit"] for row in rows(tmp_path / "again"))
@@ -316,7 +314,7 @@ def test_features_by_another_decoder_are_like_those_by_pyav_and_never_mixed_with
 
 
 def apart(folder):
-    """Return by how much the features in `other` are from those in `out`."""
+    """Return the largest difference between the features in `out` and in `other`."""
     ours, theirs = (
         np.concatenate([row["features"] for row in rows(folder / out)]) for out in ("out", "other")
     )
@@ -324,10 +322,10 @@ def apart(folder):
 
 
 @needs_no_gpu
-def test_features_by_auto_are_those_of_the_cpu_and_the_record_says_what_decoded(
+def test_features_of_auto_equal_those_of_the_cpu_and_the_record_names_the_device(
     extract, clip, tmp_path
 ):
-    """They go into one folder; the cache keeps them apart, as it does those of a GPU."""
+    """They may share a folder; their cache keys differ, as for a GPU."""
     asked = (FEATURES, clip, *FEATURES.plain)
     assert extract(*asked)[0] == extract(*asked, "--decode", "auto")[0] == 0
     assert extract(*asked, "--decode", "auto", out="other")[::2] == (0, "")
@@ -343,8 +341,8 @@ def pictures(tmp_path_factory):
     return write_pictures(tmp_path_factory.mktemp("pictures") / "frames", 12)
 
 
-def test_frames_of_pictures_in_order_are_extracted(extract, pictures, tmp_path):
-    """Their numbers and times are those of the sequence; another rate is another request."""
+def test_frames_of_image_sequences_are_extracted(extract, pictures, tmp_path):
+    """Indices and times are those of the sequence; another rate is another extraction."""
     asked = (FRAMES, pictures, "--every", 4, "--size", "32x48", "--framerate")
     code, said, _ = extract(*asked, 10, "--dry-run")
     assert (code, "3 images of 1 video" in said) == (0, True)
@@ -359,10 +357,12 @@ def test_frames_of_pictures_in_order_are_extracted(extract, pictures, tmp_path):
     assert [row["pts_seconds"] for row in table] == [0.0, 0.4, 0.8]
     pattern = (FRAMES, pictures / "%05d.jpg", *asked[2:], 4)
     assert extract(*pattern, out="pattern")[0] == 0
-    assert (tmp_path / "pattern" / "frames_000004_1.000s.png").exists(), "named after the folder"
+    assert (tmp_path / "pattern" / "frames_000004_1.000s.png").exists(), (
+        "images are named after the folder"
+    )
 
 
-def test_features_of_pictures_in_order_are_kept(extract, pictures, tmp_path):
+def test_features_of_image_sequences_are_extracted(extract, pictures, tmp_path):
     assert (
         extract(FEATURES, pictures, "--every", 5, *FEATURES.plain[2:], "--framerate", "5/2")[0] == 0
     )
@@ -370,7 +370,7 @@ def test_features_of_pictures_in_order_are_kept(extract, pictures, tmp_path):
     assert row["index"] == [0, 5, 10]
 
 
-def test_proxies_say_what_is_won_where_there_are_enough_frames_for_a_batch(extract, tmp_path):
+def test_proxy_prints_the_gain_if_there_are_enough_frames_for_a_batch(extract, tmp_path):
     clip = write_clip(tmp_path / "long", SynthClip(num_frames=150, gop=150))
     code, said, _ = extract(PROXIES, clip, "--size", 64)
     assert code == 0
@@ -382,7 +382,7 @@ def test_proxies_say_what_is_won_where_there_are_enough_frames_for_a_batch(extra
     assert all(gain["before"] > 0 < gain["after"] for gain in gains)
 
 
-def test_what_a_run_did_not_tell_as_it_was_killed_the_next_one_tells(extract, clip, tmp_path):
+def test_the_run_after_a_kill_writes_the_missing_records(extract, clip, tmp_path):
     asked = (PROXIES, clip, *PROXIES.plain)
     assert extract(*asked)[0] == 0
     ends = [tmp_path / "out" / f for f in ("report.html", "session.json", "proxies.json")]
@@ -397,18 +397,18 @@ def test_what_a_run_did_not_tell_as_it_was_killed_the_next_one_tells(extract, cl
 
 
 @pytest.mark.parametrize("below", ["proxies", "deep/proxies"])
-def test_a_folder_of_videos_may_hold_its_proxies_and_has_no_more_videos(call, tmp_path, below):
+def test_proxies_inside_a_video_folder_do_not_count_as_its_videos(call, tmp_path, below):
     folder = tmp_path / "videos"
     folder.mkdir()
     clip = write_clip(folder / "clip", SynthClip(num_frames=24))
     out = folder / below
     asked = ("proxy", folder, "-o", out, *PROXIES.plain, "--workers", 1)
     assert call(*asked)[0] == 0
-    assert call(*asked) == (0, f"Nothing to do: 24 frames are in {out} already\n", "")
+    assert call(*asked) == (0, f"Nothing to do: {out} already has 24 frames\n", "")
     assert find_videos([folder]) == [clip]
 
 
-def test_a_second_ctrl_c_leaves_what_is_done_and_says_so(extract, clip, monkeypatch):
+def test_ctrl_c_prints_that_finished_proxies_are_kept(extract, clip, monkeypatch):
     def interrupted(making, *_):
         (making.options.out / ".extraction").mkdir(parents=True)
         raise KeyboardInterrupt
@@ -416,12 +416,10 @@ def test_a_second_ctrl_c_leaves_what_is_done_and_says_so(extract, clip, monkeypa
     monkeypatch.setattr(ProxyMaking, "run", interrupted)
     code, said, err = extract(PROXIES, clip, *PROXIES.plain)
     assert (code, said) == (130, "")
-    assert "proxies that are done stay; run the same command again to go on" in err
+    assert "finished proxies are kept; run the same command again to continue" in err
 
 
-def test_proxies_too_small_for_a_window_have_no_ssim_and_json_that_all_can_read(
-    extract, clip, tmp_path
-):
+def test_proxies_too_small_for_ssim_have_none_and_strict_json(extract, clip, tmp_path):
     code, said, _ = extract(PROXIES, clip, "--size", 4, "--no-gain")
     assert (code, "PSNR: " in said, "SSIM" in said) == (0, True, False)
 
@@ -434,7 +432,7 @@ def test_proxies_too_small_for_a_window_have_no_ssim_and_json_that_all_can_read(
 
 @pytest.fixture
 def concluded(tmp_path, monkeypatch, capsys):
-    """Return a function: work -> the exit code at its end, the lines on stderr."""
+    """Return a function: worker function -> exit code and lines of stderr."""
     monkeypatch.setattr("headrace.extraction.features.feature_options._CHUNK_PIXELS", 1.0)
     short = SynthClip(num_frames=30, gop=10, size=(64, 96))
     clips = [write_clip(tmp_path / f"clip{number}", short) for number in range(2)]
@@ -444,7 +442,7 @@ def concluded(tmp_path, monkeypatch, capsys):
         (out / ".extraction").mkdir(parents=True)
         done = feature_workers.planned(clips, out, tmp_path / "store", function).run()
         before_end()
-        words = OutputNouns(noun="feature", sample="frame", none="gave no feature")
+        words = OutputNouns(noun="feature", sample="frame", none="without a feature")
         with pytest.raises(typer.Exit) as end:
             conclude(done, out, words, Ending(), as_json=True)
         return end.value.exit_code, capsys.readouterr().err.splitlines()
@@ -452,23 +450,21 @@ def concluded(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_what_is_lost_is_told_with_its_video_where_the_cause_does_not_name_it(concluded):
+def test_lost_samples_are_listed_with_their_video(concluded):
     code, lines = concluded(feature_workers.crashes)
     assert (code, lines[:3]) == (
         3,
         [
-            "headrace: 4 frames of 12 did not come:",
+            "headrace: 4 frames of 12 missing:",
             "  frame 25 of clip0.mp4: damaged",
             "  frames 10, 15 of clip1.mp4: working on it crashed: the process ended by signal 11",
         ],
     )
 
 
-def test_where_the_report_cannot_be_written_it_is_said_what_is_done_all_the_same(
-    concluded, tmp_path
-):
+def test_the_completed_work_is_printed_even_if_the_report_cannot_be_written(concluded, tmp_path):
     report = tmp_path / "out" / "report.html"
     code, (written, failure) = concluded(feature_workers.runs_out_of_room, report.mkdir)
     assert (code, "report.html" in written, "no space left on device" in failure) == (1, True, True)
-    kept = f"features are done in {tmp_path}/out; run the same command again to go on"
+    kept = f"features are in {tmp_path}/out; run the same command again to continue"
     assert failure.endswith(kept)

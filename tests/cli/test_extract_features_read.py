@@ -1,4 +1,4 @@
-"""`headrace extract aggregate` and `export` as a user meets them."""
+"""`headrace extract aggregate` and `headrace extract export`."""
 
 import numpy as np
 import pyarrow.parquet
@@ -14,7 +14,7 @@ NAMES = ("street", "park")
 
 @pytest.fixture(autouse=True)
 def whole(tmp_path, monkeypatch):
-    """Features of two videos, of which nothing is missing."""
+    """Folder with the complete features of two videos."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "features"
     folder.mkdir()
@@ -22,7 +22,7 @@ def whole(tmp_path, monkeypatch):
     return folder
 
 
-def test_they_say_what_they_wrote_and_what_is_missing_by_exit_code_3(holds, call, tmp_path):
+def test_results_and_missing_features_are_printed_with_exit_code_3(holds, call, tmp_path):
     write_folder(tmp_path / "parts")
     (tmp_path / "labels.csv").write_text("video,label\na,cars\n")
     lines = (
@@ -37,15 +37,15 @@ def test_they_say_what_they_wrote_and_what_is_missing_by_exit_code_3(holds, call
 
 
 @pytest.mark.parametrize("format", ["npy", "safetensors", "webdataset"])
-def test_export_says_what_it_wrote(as_json, tmp_path, format):
+def test_export_writes_the_files_that_it_lists(as_json, tmp_path, format):
     out = tmp_path / "out"
-    told = as_json("extract", "export", "features", "--format", format, "-o", out)
-    assert (told["videos"], told["files"]) == (2, sorted(path.name for path in out.iterdir()))
+    result = as_json("extract", "export", "features", "--format", format, "-o", out)
+    assert (result["videos"], result["files"]) == (2, sorted(path.name for path in out.iterdir()))
     if format == "npy":
         assert np.load(out / "street.npy")[:, 0].tolist() == [0.0, 2.0, 4.0, 6.0]
 
 
-def test_an_extraction_that_has_not_ended_is_said_with_exit_code_3(holds, call, whole):
+def test_an_incomplete_extraction_is_reported_with_exit_code_3(holds, call, whole):
     (whole / ".extraction").mkdir()
     videos = [
         RequestedVideo(name=name, path=f"/data/{name}.mp4", size=1, mtime_ns=1)

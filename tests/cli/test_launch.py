@@ -1,4 +1,4 @@
-"""`headrace launch` as a user meets it: its file, what is wrong with it, and what comes of it."""
+"""`headrace launch`: its YAML file, errors in it, and its results."""
 
 import csv
 import json
@@ -53,7 +53,7 @@ workers:
 
 @pytest.fixture
 def read(tmp_path):
-    """Return a function: the text of a file -> what it describes."""
+    """Return a function: text of a launch file -> its configuration."""
 
     def read(text):
         file = tmp_path / "launch.yaml"
@@ -63,10 +63,10 @@ def read(tmp_path):
     return read
 
 
-def test_a_file_becomes_the_arguments_of_its_workers_as_they_were_typed(read):
-    found = read(GOOD.replace("12:30", "night"))
-    assert found.out == "results"
-    cars, night = found.workers
+def test_values_become_arguments_of_the_workers_as_typed(read):
+    config = read(GOOD.replace("12:30", "night"))
+    assert config.out == "results"
+    cars, night = config.workers
     assert (cars.name, cars.nsys) == ("cars", False)
     assert cars.arguments == (
         *("a.mp4", "b.mp4", "--weights", "none", "--batch-size", "8"),
@@ -79,7 +79,7 @@ def test_a_file_becomes_the_arguments_of_its_workers_as_they_were_typed(read):
     )
 
 
-def test_all_that_is_wrong_with_a_file_is_told_in_one_go_with_its_place(holds, call, tmp_path):
+def test_all_problems_of_a_file_are_reported_together_with_their_lines(holds, call, tmp_path):
     file = tmp_path / "bad.yaml"
     file.write_text(BAD)
     code, out, err = call("launch", file, "--out", tmp_path / "out")
@@ -88,14 +88,14 @@ def test_all_that_is_wrong_with_a_file_is_told_in_one_go_with_its_place(holds, c
     assert not (tmp_path / "out").exists()
 
 
-def test_what_is_no_launch_is_said_in_a_line(read):
-    with pytest.raises(ConfigError, match="workers holds keys with values, got a list"):
+def test_an_invalid_structure_is_refused(read):
+    with pytest.raises(ConfigError, match="workers must be a mapping, got a list"):
         read("workers: [a]")
     with pytest.raises(ConfigError, match="such option"):
         read("workers: {a: {source: x, weights: !!python/object:os.system y, q: 1}}")
 
 
-def test_every_option_of_a_run_is_known_by_its_flag(read):
+def test_every_option_of_a_run_is_a_key(read):
     vocabulary = RunVocabulary(run)
     known = {"source", "sources", "model_name", "no_video", "web_port", "mode", "labels", "epochs"}
     assert known <= set(vocabulary.keys)
@@ -105,7 +105,7 @@ def test_every_option_of_a_run_is_known_by_its_flag(read):
     assert vocabulary.arguments("source", "-x.mp4") == ("./-x.mp4",)
 
 
-def test_the_example_runs_as_it_is_and_is_compared(call, printed, tmp_path):
+def test_the_example_runs_unchanged(call, printed, tmp_path):
     text = printed("launch", "--example")
     file, out = tmp_path / "launch.yaml", tmp_path / "out"
     file.write_text(text.replace("seconds=4", "seconds=1"))
@@ -113,7 +113,7 @@ def test_the_example_runs_as_it_is_and_is_compared(call, printed, tmp_path):
     assert code == 0, err
     assert "2 workers completed: " in said
     assert max(map(len, said.splitlines())) <= max(100, len(str(out)) + 24)
-    assert err.splitlines()[-3] == "all are ready and start"
+    assert err.splitlines()[-3] == "all workers are ready and start"
     rows = list(csv.DictReader((out / "workers.csv").read_text().splitlines()))
     ends = [(row["worker"], row["outcome"]) for row in rows]
     assert ends == [("small", "complete"), ("large", "complete")]
@@ -124,7 +124,7 @@ def test_the_example_runs_as_it_is_and_is_compared(call, printed, tmp_path):
     assert "mobilenet_v3_large" in (out / "report.html").read_text()
 
 
-def test_workers_of_both_modes_are_compared_and_who_left_out_a_part_is_named(call, tmp_path):
+def test_workers_of_both_modes_are_compared_and_incomplete_ones_are_named(call, tmp_path):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=6, size=(64, 96)))
     file, out = tmp_path / "launch.yaml", tmp_path / "out"
     file.write_text(
@@ -133,7 +133,7 @@ def test_workers_of_both_modes_are_compared_and_who_left_out_a_part_is_named(cal
         f"  runs: {{source: [{clip}, gone.mp4], on_error: skip, mode: inference, video: false}}\n"
     )
     code, _, err = call("launch", file, "--out", out)
-    assert (code, err.splitlines()[-1]) == (3, "headrace: a part was left out by runs")
+    assert (code, err.splitlines()[-1]) == (3, "headrace: incomplete results of runs")
     rows = list(csv.DictReader((out / "workers.csv").read_text().splitlines()))
     assert [(row["worker"], row["outcome"], row["frames"]) for row in rows] == [
         ("learns", "complete", "6"),
@@ -142,7 +142,7 @@ def test_workers_of_both_modes_are_compared_and_who_left_out_a_part_is_named(cal
     assert (out / "learns" / "head.pt").is_file()
 
 
-def test_a_worker_that_cannot_begin_is_named_and_nothing_is_written(call, tmp_path):
+def test_a_worker_that_cannot_start_is_named_and_nothing_is_written(call, tmp_path):
     file, out = tmp_path / "launch.yaml", tmp_path / "out"
     file.write_text("workers: {a: {source: nosuch.mp4, weights: none}}")
     code, said, err = call("launch", file, "--out", out, "--json")

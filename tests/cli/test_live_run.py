@@ -1,4 +1,4 @@
-"""`headrace run` on what comes as it comes, as a user meets it."""
+"""Live runs of `headrace run`."""
 
 import json
 import os
@@ -29,13 +29,13 @@ def good(tmp_path):
 
 @pytest.fixture
 def full_disk(tmp_path):
-    """A folder for results where predictions find no room: `/dev/full` is a file on a full disk."""
+    """Output folder whose predictions are written to `/dev/full`, a full disk."""
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "predictions.jsonl").symlink_to("/dev/full")
     return tmp_path / "out"
 
 
-def test_a_file_in_real_time_says_what_became_of_every_frame(printed, good, tmp_path):
+def test_a_file_in_real_time_accounts_for_every_frame(printed, good, tmp_path):
     paced = ("--pace", "realtime", "--overload", "keep-all")
     out = printed("run", good, *FAST, *paced, "--out", tmp_path / "out")
     assert "= 30 delivered + 0 dropped + 0 in flight" in out
@@ -44,7 +44,7 @@ def test_a_file_in_real_time_says_what_became_of_every_frame(printed, good, tmp_
     assert (session["kind"], session["pace"]) == ("live", "schedule")
 
 
-def test_clips_of_a_video_model_from_the_command_line(as_json, good, tmp_path):
+def test_clip_options_set_the_clips_of_a_video_model(as_json, good, tmp_path):
     session = as_json(
         *("run", good, "--model-name", "r3d_18", "--weights", "none", "--no-video"),
         *("--clip-len", 4, "--clip-hop", 13, "--out", tmp_path / "out"),
@@ -54,8 +54,8 @@ def test_clips_of_a_video_model_from_the_command_line(as_json, good, tmp_path):
 
 
 @pytest.mark.slow
-def test_boxes_are_found_in_what_a_camera_sends(call, tmp_path):
-    """By the command for boxes, and by that for all models; of both in bounded latency."""
+def test_annotate_and_run_detect_objects_in_a_stream(call, tmp_path):
+    """Both have bounded latency."""
     needs_server()
     server = RtspServer()
     server.start(write_clip(tmp_path / "clip", SynthClip(num_frames=900, gop=15)))
@@ -88,8 +88,8 @@ def test_boxes_are_found_in_what_a_camera_sends(call, tmp_path):
 
 
 @pytest.mark.slow
-def test_without_a_terminal_each_event_of_a_camera_is_a_line_on_stderr(tmp_path):
-    """A real drill: a server that stalls, goes on, is killed, and comes back with another size."""
+def test_each_event_of_a_stream_is_a_line_on_stderr(tmp_path):
+    """The server stalls, resumes, is killed, and restarts with another frame size."""
     needs_server()
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=900, gop=15))
     wider = write_clip(tmp_path / "wider", SynthClip(num_frames=900, gop=15, size=(96, 192)))
@@ -126,7 +126,7 @@ def test_without_a_terminal_each_event_of_a_camera_is_a_line_on_stderr(tmp_path)
     assert run.returncode == 130
 
 
-def test_for_machines_each_event_is_an_object_of_json(call, full_disk):
+def test_log_format_json_writes_each_event_as_an_object(call, full_disk):
     source = ("run", "test://?size=64x96&seconds=0.5")
     code, _, err = call(*source, *FAST, "--log-format", "json", "--out", full_disk)
     events = [json.loads(line) for line in err.splitlines() if line.startswith("{")]
@@ -136,12 +136,12 @@ def test_for_machines_each_event_is_an_object_of_json(call, full_disk):
     assert "predictions.jsonl: no space left on device" in event["reason"]
 
 
-def test_a_run_whose_messages_nobody_reads_any_more_goes_on(call, full_disk, monkeypatch):
+def test_a_run_continues_after_stderr_is_closed(call, full_disk, monkeypatch):
     read, write = os.pipe()
     os.close(read)
     source = ("run", "test://?size=64x96&seconds=0.5")
-    with suppress(BrokenPipeError), os.fdopen(write, "w") as nobody:
-        monkeypatch.setattr(sys, "stderr", nobody)
+    with suppress(BrokenPipeError), os.fdopen(write, "w") as closed_pipe:
+        monkeypatch.setattr(sys, "stderr", closed_pipe)
         code, out, _ = call(*source, *FAST, "--json", "--out", full_disk)
     session = json.loads(out)
     found = code, session["outcome"], session["items"]["delivered"] > 0
@@ -158,7 +158,7 @@ def options(view="web", *, address="127.0.0.1", hosts=None, file=None, silence="
     return web_options({**typed, "health_timeout": silence})
 
 
-def test_flags_of_the_page_arrive(no_token):
+def test_flags_become_web_options(no_token):
     assert [options(view).with_page for view in ("web", "metrics")] == [True, False]
     assert options("none") is options("window") is None
     page = options("metrics", hosts=["cam.example"], silence="1.5s")
@@ -175,7 +175,7 @@ def test_the_token_is_read_from_a_file_or_from_the_environment(no_token, tmp_pat
 
 
 @pytest.mark.parametrize("view", ["web", "metrics"])
-def test_a_token_of_ones_own_is_printed_nowhere(call, tmp_path, monkeypatch, view):
+def test_a_given_token_is_neither_printed_nor_recorded(call, tmp_path, monkeypatch, view):
     monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
     code, out, err = call(
         *("run", "test://?size=64x96&seconds=0.1", *SQUEEZENET, "--no-video", "--view", view),

@@ -1,4 +1,4 @@
-"""Nothing that a command prints or writes holds a part of a password."""
+"""Commands print and write no part of a password."""
 
 import string
 
@@ -7,7 +7,7 @@ import pytest
 from cli.kit import FAST
 from test_masking import SECRET, addresses
 
-DOORS = [
+COMMANDS = [
     *("{0}", "run {0} --no-such-option", "run --view {0} 0", "run 0 --max-staleness {0}"),
     *(
         "run {0} --framerate 3",
@@ -23,12 +23,12 @@ DOORS = [
 
 
 def shown(text):
-    """Return the letters of passwords that are in a text."""
+    """Return the characters of passwords in a text."""
     return set(text) & set(SECRET) - set(string.ascii_letters + string.digits)
 
 
 def secrets(count):
-    """Yield addresses with a mark, that no other word here has, between any two of a password."""
+    """Yield addresses whose password has a unique mark between its characters."""
     for address, password in addresses(count):
         yield address.replace(password, "λ".join(["", *password, ""]))
 
@@ -38,16 +38,16 @@ def in_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_no_message_holds_a_part_of_a_password(call, door):
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_message_contains_a_part_of_a_password(call, command):
     for address in secrets(10):
-        code, out, err = call(*(word.format(address) for word in door.split()))
+        code, out, err = call(*(word.format(address) for word in command.split()))
         assert code
         assert not shown(out + err), (address, out, err)
 
 
 @pytest.mark.parametrize("line", ["{0}", "rtsp:/x/{0}", "foo://{0}"])
-def test_no_message_on_a_list_holds_a_part_of_a_password(call, tmp_path, line):
+def test_no_message_about_a_list_contains_a_part_of_a_password(call, tmp_path, line):
     for address in secrets(10):
         rest = address.partition("://")[2] if line != "{0}" else address
         (tmp_path / "cams.streams").write_text(line.format(rest.replace("\n", "")) + "\n")
@@ -55,7 +55,7 @@ def test_no_message_on_a_list_holds_a_part_of_a_password(call, tmp_path, line):
         assert not shown(out + err), (address, out, err)
 
 
-def test_no_record_and_no_page_holds_a_part_of_a_password(call, tmp_path, monkeypatch):
+def test_no_record_or_page_contains_a_part_of_a_password(call, tmp_path, monkeypatch):
     address = "rtsp://bob:Ä@λ/ЖЖ@127.0.0.1:9/cam"
     arguments = ("run", address, "--wait-for-source", "--max-seconds", "0.2", *FAST)
     monkeypatch.setattr("sys.argv", ["headrace", *arguments])
@@ -67,7 +67,7 @@ def test_no_record_and_no_page_holds_a_part_of_a_password(call, tmp_path, monkey
         assert not set(text) & set("ÄλЖ")
 
 
-def test_an_address_that_cannot_be_reached_says_how_passwords_are_written(call, tmp_path):
+def test_the_error_of_an_unreachable_address_explains_password_escapes(call, tmp_path):
     address = "rtsp://bob:p@ss/w@127.0.0.1:9/cam"
     code, _, err = call("run", address, *FAST, "--out", tmp_path / "out")
     assert (code, len(err.splitlines())) == (1, 1)
@@ -75,7 +75,7 @@ def test_an_address_that_cannot_be_reached_says_how_passwords_are_written(call, 
     assert "@ as %40, / as %2F" in err
 
 
-def test_no_message_on_a_launch_file_holds_a_part_of_a_password(call, tmp_path):
+def test_no_message_about_a_launch_file_contains_a_part_of_a_password(call, tmp_path):
     (tmp_path / "l.yaml").write_text("workers:\n  a: {source: x.mp4, view: 'rtsp://b:Ä@λ/Ж@h/c'}\n")
     code, _, err = call("launch", "l.yaml", "--dry-run")
     assert code == 2

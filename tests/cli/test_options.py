@@ -1,21 +1,21 @@
-"""Options of a command are the fields of its configuration: kinds, defaults, bounds and lists."""
+"""Options generated from the fields of a configuration: kinds, defaults, bounds and lists."""
 
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
-import typer
 
 from headrace.bench.registry import BENCHMARKS
 from headrace.cli.config_flags import configured, parameters, with_parameters
+from headrace.cli.typer_commands import build_command
 from headrace.config_fields import FrameSize, Option, Videos, option_fields
 from headrace.planner.plan_config import PlanConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class Every:
-    """One field of every kind."""
+    """A field of every kind."""
 
     videos: Videos
     folder: Annotated[Path, Option("A folder.", flags=("--in", "--into"))]
@@ -32,34 +32,34 @@ class Every:
 
 @pytest.fixture
 def typed(capsys):
-    """Return a function: arguments -> the configuration, or what stderr said."""
+    """Return a function: arguments -> the configuration, or (exit code, stderr)."""
 
     def run(*arguments):
-        made = []
-        app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        take = with_parameters(
-            lambda **values: made.append(configured(Every, values)), parameters(Every), "Does it."
-        )
-        app.command()(take)
+        configurations = []
+
+        def collect(**values):
+            configurations.append(configured(Every, values))
+
+        command = build_command("every", with_parameters(collect, parameters(Every), "Help."))
         try:
-            app([*map(str, arguments)])
+            command([*map(str, arguments)])
         except SystemExit as end:
-            return made[0] if made else (end.code, capsys.readouterr().err)
+            return configurations[0] if configurations else (end.code, capsys.readouterr().err)
         return None
 
     return run
 
 
-def test_what_is_not_typed_is_the_default_of_the_field(typed):
+def test_an_omitted_option_is_the_default_of_the_field(typed):
     assert typed("v.mp4", "--in", "d") == Every(videos=("v.mp4",), folder=Path("d"))
 
 
-def test_every_kind_can_be_typed(typed):
-    found = typed(
+def test_every_kind_is_parsed(typed):
+    configuration = typed(
         *("v.mp4", "w.mp4", "--into", "d", "--number", 5, "--share", 0.5, "--word", "b"),
         *("--size", 8, 16, "--counts", "4,2,4", "--words", "p, q", "--memory", "2", "--is-loud"),
     )
-    assert found == Every(
+    assert configuration == Every(
         videos=("v.mp4", "w.mp4"),
         folder=Path("d"),
         number=5,
@@ -76,7 +76,7 @@ def test_every_kind_can_be_typed(typed):
 ERRORS = {
     **{"": "--in", "--in d --unseen 8": "--unseen", "--in d --word c": "'c' is not one of"},
     "--in d --number 10": "less than or equal to 9",
-    "--in d --counts 1,two": "--counts: numbers with commas",
+    "--in d --counts 1,two": "'--counts': must be numbers separated by commas",
 }
 
 
@@ -87,15 +87,16 @@ def test_a_usage_error_names_the_option(typed, words):
 
 
 @pytest.mark.parametrize(
-    "configuration", [PlanConfig, *(each.config for each in BENCHMARKS)], ids=lambda c: c.__name__
+    "configuration",
+    [PlanConfig, *(benchmark.config for benchmark in BENCHMARKS)],
+    ids=lambda configuration: configuration.__name__,
 )
-def test_commands_default_to_what_the_library_defaults_to(configuration):
-    """What a command makes of nothing typed is what Python makes of nothing given."""
+def test_defaults_of_commands_equal_those_of_the_library(configuration):
     required = {"videos": [Path("a.mp4")], "index_file": Path("i.json")}
     fields = {field.name: field for field in option_fields(configuration)}
-    values = {each.name: each.default for each in parameters(configuration)}
+    values = {parameter.name: parameter.default for parameter in parameters(configuration)}
     given = {name: required[name] for name, field in fields.items() if field.default is MISSING}
-    made = configured(configuration, values | given)
+    built = configured(configuration, values | given)
     for name, field in fields.items():
         if field.default is not MISSING:
-            assert getattr(made, name) == field.default, name
+            assert getattr(built, name) == field.default, name

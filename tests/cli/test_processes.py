@@ -1,4 +1,4 @@
-"""Commands in processes of their own: interrupts, outputs that nobody reads, the tab key."""
+"""Commands in their own processes: signals, closed outputs, tab completion."""
 
 import json
 import os
@@ -46,7 +46,8 @@ from headrace.cli import main
 sys.argv[1:] = sys.argv[2:]
 main()
 """
-"""A signal after so many calls of a method; at its end the interpreter collects nothing."""
+"""Program that sends itself a signal at the n-th call of a method; it exits without garbage
+collection."""
 
 AT_ONCE = """
 import os, signal, sys
@@ -66,7 +67,7 @@ CAMERA = ("run", "test://?size=64x96&rate=100", *FAST)
 FILE = ("run", "{0}/clip.mp4", *FAST, "--batch-size", 8)
 TRAINING = ("run", "{0}/toys", *SQUEEZENET, "--mode", "retrain", "--epochs", 99, "--threads", 1)
 KEPT = "interrupted; completed work is kept in {0}/out"
-HEAD = "interrupted; the head at that time is in {0}/out/head.pt"
+HEAD = "interrupted; the last saved head is {0}/out/head.pt"
 TWICE = "interrupted while the record was written; the files so far are in {0}/out"
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 ENDS = {
@@ -82,8 +83,8 @@ ENDS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("at", "number", "command", "words"), ENDS.values(), ids=ENDS)
-def test_a_signal_ends_a_run_with_its_record_whole(tmp_path, at, number, command, words):
-    """A real signal to a real process, in the middle of a run."""
+def test_a_signal_ends_a_run_with_a_complete_record(tmp_path, at, number, command, words):
+    """Sends a real signal to a process in the middle of a run."""
     write_clip(tmp_path / "clip", KINDS["h264_long_gop"])
     (tmp_path / "toys").mkdir()
     write_toys(tmp_path / "toys")
@@ -118,44 +119,44 @@ def _python_handles_ctrl_c():
 
 
 @pytest.mark.parametrize("number", CODES)
-def test_what_a_library_swallows_ends_the_command_when_its_work_would_begin(number):
+def test_a_swallowed_interrupt_is_raised_again_at_the_start_of_the_work(number):
     with ending_on_sigterm() as ending:
         with suppress(KeyboardInterrupt):
             os.kill(os.getpid(), number)
         with pytest.raises(KeyboardInterrupt):
-            ending.begin()
-    assert not ending.has_begun
+            ending.start()
+    assert not ending.has_started
 
 
 @pytest.mark.parametrize("number", CODES)
 @pytest.mark.parametrize("is_released", [False, True], ids=["comes again", "is released"])
-def test_a_held_signal_ends_the_command_when_it_is_released_or_comes_again(number, is_released):
+def test_a_deferred_signal_interrupts_on_release_or_when_repeated(number, is_released):
     with ending_on_sigterm() as ending:
-        ending.is_held = True
+        ending.is_deferred = True
         os.kill(os.getpid(), number)
         with pytest.raises(KeyboardInterrupt):
             ending.release() if is_released else os.kill(os.getpid(), number)
 
 
 @pytest.mark.parametrize(("number", "code"), CODES.items())
-def test_imports_end_at_once_whatever_they_catch(number, code):
+def test_a_signal_ends_imports_even_if_they_catch_exceptions(number, code):
     done = python(AT_ONCE, int(number))
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "headrace: interrupted\n")
 
 
 @pytest.mark.parametrize("arguments", [("--version",), ("models",), ("run", "--help")])
-def test_an_output_on_a_full_disk_is_one_line(arguments):
+def test_a_full_disk_for_stdout_is_one_line(arguments):
     command = [sys.executable, "-m", "headrace", *arguments]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    said = "headrace: cannot write to the standard output: no space left on device\n"
+    said = "headrace: cannot write to standard output: no space left on device\n"
     assert (done.returncode, done.stderr) == (1, said)
 
 
 @pytest.mark.parametrize(
     ("command", "code"), [("index {0} {0} | head -c 1", 0), ("--quiet index {0} >&-", 0)]
 )
-def test_an_output_that_is_cut_off_or_closed_is_as_if_nobody_looked(tmp_path, command, code):
+def test_a_closed_output_is_no_error(tmp_path, command, code):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=12))
     line = f"{sys.executable} -m headrace {command.format(clip)}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
@@ -170,8 +171,8 @@ def test_an_output_that_is_cut_off_or_closed_is_as_if_nobody_looked(tmp_path, co
         ("run --decode t", ["torchcodec", "torchcodec:cuda"]),
     ],
 )
-def test_the_tab_key_completes_choices_and_leaves_files_to_the_shell(typed, completed):
-    """Where the command completes nothing, `complete -o default` lets the shell do it."""
+def test_completion_offers_choices_and_leaves_files_to_the_shell(typed, completed):
+    """Without completions of the command, `complete -o default` falls back to the shell."""
     words = {"COMP_WORDS": f"headrace {typed}", "COMP_CWORD": str(len(typed.split()))}
     program = "import sys; sys.argv[0] = 'headrace'; from headrace.cli import main; main([])"
     done = python(program, env={**os.environ, **words, "_HEADRACE_COMPLETE": "complete_bash"})

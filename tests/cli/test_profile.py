@@ -1,6 +1,6 @@
-"""`headrace profile` leaves a script as it is, and reports at its end what its loops waited for.
+"""`headrace profile` runs a script unchanged and reports on its loops at the end.
 
-With `--apply-advice` the script runs twice, and the gain of the advice is reported.
+With `--apply-advice` the script runs twice, and the gain is reported.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli.kit import interrupted, profiled, python
-from headrace.cli.profile import count_own_arguments
+from headrace.cli.profile import count_headrace_arguments
 from headrace.cli.profile_apply import profile_twice
 from headrace.cli.signals import ChildEnd
 from profiling.loops import Loop, profile_loop
@@ -73,8 +73,8 @@ def script(tmp_path) -> Path:
     return tmp_path
 
 
-def test_a_script_has_its_own_arguments_output_and_exit_code(script) -> None:
-    """In a module that starts workers anew, which import it, too."""
+def test_arguments_output_and_exit_code_are_those_of_the_script(script) -> None:
+    """Also for a module whose spawned workers import it."""
     words = ("-m", "train", "1", "--debug", "--out", "x")
     done = profiled(script, "--json", "sessions.json", *PYTHON, *words)
     assert done.stdout == "['1', '--debug', '--out', 'x'] beside __main__\n1770\n"
@@ -91,7 +91,7 @@ def test_a_script_has_its_own_arguments_output_and_exit_code(script) -> None:
     assert set(session["steps"]["work_ms"]) == {"fetch", "collate", "step"}
 
 
-def test_a_script_that_fails_shows_its_own_traceback_and_each_loop_a_report(script) -> None:
+def test_a_failing_script_prints_its_traceback_and_each_loop_has_a_report(script) -> None:
     report = script / "report"
     done = profiled(script, "--out", report, *PYTHON, "train.py", "0", "check", "fail")
     assert done.returncode == 1
@@ -104,8 +104,7 @@ def test_a_script_that_fails_shows_its_own_traceback_and_each_loop_a_report(scri
     assert (report / "loop_2" / "session.json").is_file()
 
 
-def test_a_loop_that_the_script_profiles_itself_is_reported_twice(tmp_path) -> None:
-    """With workers and without."""
+def test_a_loop_with_profile_loader_is_reported_twice(tmp_path) -> None:
     (tmp_path / "train.py").write_text(PROFILED_INSIDE)
     done = profiled(tmp_path, *PYTHON, "train.py")
     assert (done.returncode, done.stdout) == (0, "[10, 35, 60, 85]\n4\n" * 2), done.stderr
@@ -113,7 +112,7 @@ def test_a_loop_that_the_script_profiles_itself_is_reported_twice(tmp_path) -> N
 
 
 @pytest.mark.parametrize("flags", [[], ["--apply-advice"]], ids=["once", "twice"])
-def test_ctrl_c_ends_a_script_as_python_does_and_its_loops_are_reported(tmp_path, flags) -> None:
+def test_ctrl_c_ends_a_script_as_in_python_and_its_loops_are_reported(tmp_path, flags) -> None:
     (tmp_path / "endless.py").write_text(ENDLESS)
     code, err = interrupted(tmp_path, *flags, *PYTHON, "endless.py", after="ready\n")
     assert code == -signal.SIGINT
@@ -121,7 +120,7 @@ def test_ctrl_c_ends_a_script_as_python_does_and_its_loops_are_reported(tmp_path
     assert "20 steps in " in err
 
 
-def test_a_script_without_a_loader_is_reported_and_loads_no_torch(tmp_path) -> None:
+def test_a_script_without_loops_is_reported_and_does_not_load_torch(tmp_path) -> None:
     (tmp_path / "plain.py").write_text("import sys; print('torch' in sys.modules)")
     done = profiled(tmp_path, *PYTHON, "plain.py")
     assert (done.returncode, done.stdout) == (0, "False\n")
@@ -131,19 +130,19 @@ def test_a_script_without_a_loader_is_reported_and_loads_no_torch(tmp_path) -> N
     )
 
 
-OWN = {
+LINES = {
     **{"run a.mp4 --debug": 3, "profile -- python x.py --debug": 1, "": 0},
     **{"profile --out x python x.py --debug": 3, "profile --debug -- python x.py": 2},
     "profile --apply-advice python x.py --debug": 2,
 }
 
 
-def test_debug_in_a_script_is_the_scripts() -> None:
-    for line, own in OWN.items():
-        assert count_own_arguments(line.split()) == own, line
+def test_arguments_of_the_script_are_not_headraces() -> None:
+    for line, count in LINES.items():
+        assert count_headrace_arguments(line.split()) == count, line
 
 
-def test_the_first_batch_waits_for_no_import_of_records_or_loaders() -> None:
+def test_profiling_imports_no_records_or_loaders_before_the_first_batch() -> None:
     done = python(
         "import sys, torch.utils.data\n"
         "before = {*sys.modules}\n"
@@ -161,14 +160,14 @@ AFTER = WAITING.with_(workers=2)
 
 
 class Script:
-    """A script whose runs end as planned, each with its loops."""
+    """Fake script: the end and the loops of each run are given."""
 
     def __init__(self, *runs: tuple[ChildEnd, list[Loop] | None]) -> None:
         self._runs = list(runs)
         self.outputs: list[dict[str, object]] = []
 
     def __call__(self, outputs, stdout) -> ChildEnd:
-        assert stdout == (2 if self.outputs else None)  # one run on the standard output
+        assert stdout == (2 if self.outputs else None)  # only the first run prints to stdout
         self.outputs.append(outputs)
         end, loops = self._runs.pop(0)
         if loops is not None:
@@ -177,11 +176,11 @@ class Script:
         return end
 
 
-def ended(code: int = 0, *, is_asked: bool = False) -> ChildEnd:
-    return ChildEnd(code=code, is_asked=is_asked)
+def ended(code: int = 0, *, is_interrupted: bool = False) -> ChildEnd:
+    return ChildEnd(code=code, is_interrupted=is_interrupted)
 
 
-def test_the_change_is_made_in_a_second_run_and_both_are_kept(tmp_path, capsys) -> None:
+def test_the_second_run_has_the_change_and_both_are_recorded(tmp_path, capsys) -> None:
     script = Script((ended(), [WAITING]), (ended(), [AFTER]))
     kept = tmp_path / "both.json"
     assert profile_twice(script, tmp_path / "out", kept) == 0
@@ -206,18 +205,18 @@ def test_the_change_is_made_in_a_second_run_and_both_are_kept(tmp_path, capsys) 
 
 
 TRYING = "headrace: Trying num_workers=2 at train.py:18: the script runs a second time ...\n"
-SAID = (
+MESSAGES = (
     "headrace: Tried no change, because the script ",
-    f"{TRYING}headrace: Tried num_workers=2 at train.py:18: the gain is not known, because the "
+    f"{TRYING}headrace: Tried num_workers=2 at train.py:18: the gain is unknown, because the "
     "second run ",
 )
-"""Of the first run, of the second."""
-INTERRUPTED, FIRST = ended(-2, is_asked=True), (ended(), [WAITING])
+"""stderr if the first run ends badly, if the second does."""
+INTERRUPTED, FIRST = ended(-2, is_interrupted=True), (ended(), [WAITING])
 ENDS = {
     "the first fails": ([(ended(3), [WAITING])], 3, "ended with exit code 3"),
     "the first is killed": ([(ended(-9), None)], -9, "was ended by signal 9"),
     "the first is interrupted": ([(INTERRUPTED, [WAITING])], -2, "was interrupted"),
-    "and ends well": ([(ended(is_asked=True), [WAITING])], 0, "was interrupted"),
+    "and ends well": ([(ended(is_interrupted=True), [WAITING])], 0, "was interrupted"),
     "the second fails": ([FIRST, (ended(1), None)], 0, "ended with exit code 1"),
     "the second crashes": ([FIRST, (ended(-11), None)], 0, "was ended by signal 11"),
     "the second is interrupted": ([FIRST, (INTERRUPTED, None)], -2, "was interrupted"),
@@ -225,10 +224,12 @@ ENDS = {
 
 
 @pytest.mark.parametrize(("runs", "code", "end"), ENDS.values(), ids=ENDS)
-def test_where_a_run_ends_badly_no_gain_is_told_and_all_is_kept(runs, code, end, tmp_path, capsys):
+def test_after_a_failed_run_no_gain_is_printed_and_records_are_kept(
+    runs, code, end, tmp_path, capsys
+):
     kept = tmp_path / "both.json"
     assert profile_twice(Script(*runs), None, kept) == code
-    assert capsys.readouterr().err.replace("\n  ", " ") == f"{SAID[len(runs) - 1]}{end}.\n"
+    assert capsys.readouterr().err.replace("\n  ", " ") == f"{MESSAGES[len(runs) - 1]}{end}.\n"
     sessions = json.loads(kept.read_text())
     assert (len(sessions["before"]), sessions["after"]) == (len(runs[0][1] or []), [])
 
@@ -253,7 +254,7 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("is_handled", [False, True])
-def test_a_signal_reaches_the_script_whose_end_is_the_commands(tmp_path, number, is_handled):
+def test_a_signal_reaches_the_script_and_the_command_ends_like_it(tmp_path, number, is_handled):
     (tmp_path / "waits.py").write_text(WAITS)
     words = ("--apply-advice", *PYTHON, "waits.py", *([int(number)] if is_handled else []))
     code, err = interrupted(tmp_path, *words, after="ready\n", by=number)
@@ -281,13 +282,13 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def twice(tmp_path) -> tuple[object, ...]:
-    """The words that run a script twice in the folder of the test, and keep both records."""
+    """Arguments that run a script twice in the folder of the test, with both records."""
     (tmp_path / "train.py").write_text(STARTS_AGAIN)
     return (tmp_path, "--apply-advice", "--out", "out", "--json", "both.json", *PYTHON, "train.py")
 
 
 @pytest.mark.slow
-def test_a_script_gets_the_same_batches_in_both_runs(twice, tmp_path) -> None:
+def test_both_runs_have_the_same_batches(twice, tmp_path) -> None:
     done = profiled(*twice)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n") == 1  # of the first run

@@ -1,4 +1,4 @@
-"""`headrace profile -- torchrun` profiles each rank, and tells which one the others wait for."""
+"""`headrace profile -- torchrun` profiles each rank, and names the late one."""
 
 import json
 import sys
@@ -48,11 +48,11 @@ LAUNCHES = {
     "torchrun --nproc-per-node 2 | train.py --lr 1": ("file", "train.py", ("--lr", "1")),
     "python3 -m torch.distributed.run --standalone | --mod a.b -m": ("module", "a.b", ("-m",)),
 }
-"""Command, what is torchrun's before a |, to the rest of the launch."""
+"""Command, with | after the arguments of torchrun -> expected rest of the launch."""
 
 
 @pytest.mark.parametrize("line", LAUNCHES)
-def test_a_launch_is_read_as_torchrun_reads_it(line, tmp_path, monkeypatch) -> None:
+def test_a_launch_is_parsed_like_torchrun_does(line, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").touch()
     launcher, rest = line.partition(" | ")[0].split(), LAUNCHES[line]
@@ -60,18 +60,18 @@ def test_a_launch_is_read_as_torchrun_reads_it(line, tmp_path, monkeypatch) -> N
     assert find_launch(line.replace(" |", "").split()) == expected
 
 
-def test_a_launch_that_is_none_is_an_error() -> None:
+def test_an_invalid_launch_is_an_error() -> None:
     with pytest.raises(ConfigError, match="cannot profile --no-python"):
         find_launch(["torchrun", "--no-python", "train.sh"])
     with pytest.raises(ConfigError, match=r"cannot profile 'missing\.py': no such file"):
         find_launch(["torchrun", "missing.py"])
-    with pytest.raises(ConfigError, match="torchrun does not understand '--nproc-per-node'"):
+    with pytest.raises(ConfigError, match="torchrun cannot parse '--nproc-per-node'"):
         find_launch(["torchrun", "--nproc-per-node"])
 
 
 @pytest.fixture
 def profile(tmp_path):
-    """Return a function: arguments of the script -> what came of its profile on two ranks."""
+    """Return a function: arguments of the script -> result of its profile on two ranks."""
     (tmp_path / "train.py").write_text(TRAIN, encoding="utf-8")
     words = ("--json", "ranks.json", "--out", "report", "--", *TORCHRUN, "train.py")
     return lambda *arguments: profiled(tmp_path, *words, *arguments)
@@ -85,7 +85,7 @@ def profile(tmp_path):
     ],
     ids=["data", "compute"],
 )
-def test_the_late_rank_is_told_with_its_cause(profile, tmp_path, fetch_ms, own_ms, late) -> None:
+def test_the_late_rank_is_named_with_its_cause(profile, tmp_path, fetch_ms, own_ms, late) -> None:
     done = profile(fetch_ms, own_ms)
     assert done.returncode == 0, done.stderr
     assert {"rank 0 ended", "rank 1 ended"} <= {*done.stdout.splitlines()}
@@ -99,14 +99,14 @@ def test_the_late_rank_is_told_with_its_cause(profile, tmp_path, fetch_ms, own_m
     assert late in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_change_is_not_tried_on_several_ranks(tmp_path) -> None:
+def test_apply_advice_is_refused_with_several_ranks(tmp_path) -> None:
     (tmp_path / "train.py").touch()
     done = profiled(tmp_path, "--apply-advice", "--", *TORCHRUN, "train.py")
     assert done.returncode == 2
-    assert "cannot try an advised change on several ranks" in done.stderr
+    assert "--apply-advice does not work with several ranks" in done.stderr
 
 
-def test_the_exit_code_is_the_launchers_and_what_was_profiled_is_told(profile) -> None:
+def test_the_exit_code_is_that_of_the_launcher_and_the_ranks_are_reported(profile) -> None:
     done = profile(0.1, 0, 3)
     assert done.returncode == 1
     assert "frames" not in done.stdout

@@ -1,4 +1,4 @@
-"""Progress where stderr is no terminal: plain lines, seldom, with what it takes yet."""
+"""Progress lines for a stderr that is not a terminal."""
 
 import io
 
@@ -12,24 +12,24 @@ from headrace.testing.fake_clock import FakeClock
 
 
 class Written:
-    """Lines that were written, by a clock that is set by hand."""
+    """Progress lines with a manual clock."""
 
     def __init__(self):
         self.clock, self.lines = FakeClock(), []
         self.progress = ProgressLines(self.lines.append, self.clock)
 
     def after(self, seconds, *update):
-        """Go on, and say how far it is, or only look."""
+        """Advance the clock, then update the progress or only write a due line."""
         self.clock.advance(seconds)
         if update:
             self.progress.update(*update)
         else:
-            self.progress.look()
+            self.progress.write_if_due()
 
 
 @pytest.fixture
 def no_lines():
-    """Lines are written here, unlike in other tests of this folder."""
+    """Overrides the fixture of this folder: lines are written here."""
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ STEPS = {
 }
 
 
-def test_a_line_comes_at_most_every_ten_seconds_with_an_estimate(holds):
+def test_lines_are_at_least_ten_seconds_apart_and_have_an_estimate(holds):
     lines = []
     for name, steps in STEPS.items():
         written = Written()

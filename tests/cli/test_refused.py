@@ -1,4 +1,4 @@
-"""What a command refuses: in the words of a page, by its exit code, and nothing is written."""
+"""Refused command lines: message and exit code as in refused.txt, and no file is written."""
 
 import json
 import re
@@ -25,11 +25,11 @@ LINES = {
     head: re.findall(r"^\$ headrace ?(.*)\n\[(\d)\] (.+)$", text, re.MULTILINE)
     for head, text in re.findall(r"^# (.+)\n((?:(?!# ).*\n)+)", PAGE, re.MULTILINE)
 }
-"""Where it is so -> command lines, their exit codes and what is said of them."""
+"""Heading -> (command line, exit code, message) of its section."""
 RUN_ALL = """
 import contextlib, io, json, shlex, sys
 from headrace.cli import main
-found = {}
+results = {}
 for line in json.load(sys.stdin):
     out, err, code = io.StringIO(), io.StringIO(), 0
     with contextlib.redirect_stderr(err), contextlib.redirect_stdout(out):
@@ -37,10 +37,10 @@ for line in json.load(sys.stdin):
             main(shlex.split(line))
         except SystemExit as end:
             code = end.code
-    found[line] = code, out.getvalue(), err.getvalue()
+    results[line] = code, out.getvalue(), err.getvalue()
     if "torch" in sys.modules:
         sys.exit(f"PyTorch was loaded by {line}")
-print(json.dumps(found))
+print(json.dumps(results))
 """
 
 
@@ -48,12 +48,12 @@ def lines(heads):
     rows = [
         pytest.param(*row, id=row[0], marks=heads[head]) for head in heads for row in LINES[head]
     ]
-    return pytest.mark.parametrize(("line", "code", "words"), rows)
+    return pytest.mark.parametrize(("line", "code", "message"), rows)
 
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
-    """A folder with something of each kind that a command reads."""
+    """Folder with a file of each kind that commands read."""
     folder = tmp_path_factory.mktemp("here")
     clip = write_clip(folder / "clip", SynthClip(b_frames=2, size=(64, 96)))
     (folder / "cut.mp4").write_bytes(clip.read_bytes()[:200])
@@ -89,41 +89,43 @@ def files_below(folder: Path) -> list[Path]:
     return sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix != ".pyc")
 
 
-def check_said(found: tuple[int, str, str], code: str, words: str) -> None:
-    """Hold exit code, stdout and stderr against the page, where `...` stands for any text."""
-    assert (str(found[0]), found[1]) == (code, ""), found
-    assert re.fullmatch(".*".join(map(re.escape, words.split("..."))), reason(found[2])), found
-    assert not [part for part in ("bob:", "secret", "cret@") if part in found[2]]
+def check_result(result: tuple[int, str, str], code: str, message: str) -> None:
+    """Compare (exit code, stdout, stderr) with the page, where `...` matches any text."""
+    assert (str(result[0]), result[1]) == (code, ""), result
+    pattern = ".*".join(map(re.escape, message.split("...")))
+    assert re.fullmatch(pattern, reason(result[2])), result
+    assert not [part for part in ("bob:", "secret", "cret@") if part in result[2]]
 
 
 @pytest.fixture
 def check_refused(call, here, monkeypatch):
-    """Return a function: command line, its exit code, what is said -> None."""
+    """Return a function that checks a command line, its exit code and its message."""
     monkeypatch.chdir(here)
     monkeypatch.syspath_prepend(here)
     monkeypatch.setenv("HEADRACE_CACHE", str(here / "mine" / FILE))
     monkeypatch.delenv("HEADRACE_WEB_TOKEN", raising=False)
     before = files_below(here)
 
-    def check(line: str, code: str, words: str, *, leaves_nothing: bool = True) -> None:
-        check_said(call(*shlex.split(line.replace("PYTHON", sys.executable))), code, words)
-        assert files_below(here) == before or not leaves_nothing
+    def check(line: str, code: str, message: str, *, writes_nothing: bool = True) -> None:
+        result = call(*shlex.split(line.replace("PYTHON", sys.executable)))
+        check_result(result, code, message)
+        assert files_below(here) == before or not writes_nothing
 
     return check
 
 
 @pytest.fixture(scope="module")
 def without_pytorch(here):
-    """What each line is refused with in one process that never loads PyTorch."""
+    """Results of the command lines in one process that does not load PyTorch."""
     before = files_below(here)
-    asked = json.dumps([line for line, *_ in LINES["before PyTorch is loaded"]])
-    done = python(RUN_ALL, input=asked, cwd=here)
+    command_lines = json.dumps([line for line, *_ in LINES["before PyTorch is loaded"]])
+    done = python(RUN_ALL, input=command_lines, cwd=here)
     assert done.returncode == 0, done.stderr
     assert files_below(here) == before
     return json.loads(done.stdout)
 
 
-def test_every_line_of_the_page_is_tried():
+def test_every_line_of_the_page_is_tested():
     assert sum(map(len, LINES.values())) == PAGE.count("$ headrace")
     moments = ("before PyTorch is loaded", "as the command begins", "once the model is loaded")
     lacks = ("where packages are missing", "where there is no GPU", "where torchcodec is")
@@ -131,8 +133,8 @@ def test_every_line_of_the_page_is_tried():
 
 
 @lines({"before PyTorch is loaded": ()})
-def test_a_wrong_command_line_is_refused_without_pytorch(without_pytorch, line, code, words):
-    check_said(without_pytorch[line], code, words)
+def test_an_invalid_command_line_is_refused_without_pytorch(without_pytorch, line, code, message):
+    check_result(without_pytorch[line], code, message)
 
 
 @lines(
@@ -142,24 +144,26 @@ def test_a_wrong_command_line_is_refused_without_pytorch(without_pytorch, line, 
         "where torchcodec is": needs_torchcodec,
     }
 )
-def test_what_cannot_be_is_refused_in_one_line(check_refused, line, code, words):
-    check_refused(line, code, words)
+def test_an_invalid_command_is_refused_in_one_line(check_refused, line, code, message):
+    check_refused(line, code, message)
 
 
 @lines({"once the model is loaded": ()})
-def test_what_the_model_cannot_do_is_refused_in_one_line(check_refused, line, code, words):
-    check_refused(line, code, words, leaves_nothing=False)
+def test_an_option_unsupported_by_the_model_is_refused_in_one_line(
+    check_refused, line, code, message
+):
+    check_refused(line, code, message, writes_nothing=False)
 
 
 @lines({"where packages are missing": ()})
-def test_a_package_that_is_missing_is_named(check_refused, monkeypatch, line, code, words):
+def test_a_missing_package_is_named(check_refused, monkeypatch, line, code, message):
     for package in ("nvtx", "tensorboard", "torchcodec"):
         monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, "torch.utils.tensorboard", raising=False)
-    check_refused(line, code, words)
+    check_refused(line, code, message)
 
 
-def test_debug_shows_the_traceback_wherever_it_stands(call, here, monkeypatch):
+def test_debug_prints_the_traceback_at_any_position(call, here, monkeypatch):
     monkeypatch.chdir(here)
     code, _, err = call("clip", "clip.mp4", "--start", "47", "--debug")
     assert code == 2

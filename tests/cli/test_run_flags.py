@@ -1,4 +1,4 @@
-"""`headrace run`: what each flag becomes; what decodes; folders of videos; trainings."""
+"""`headrace run`: options, decoders, folders of videos, retraining."""
 
 import json
 import re
@@ -31,11 +31,11 @@ FLAGS = {name: flag.default for name, flag in signature(run_command.run).paramet
 
 
 def options_of(**typed: object) -> RunOptions:
-    """Return what the flags become, the others as they are by default."""
+    """Return the options of these values, with defaults for the others."""
     return run_options({**FLAGS, "sources": ["a.mp4"], **typed})
 
 
-def test_flags_default_to_what_the_library_defaults_to():
+def test_defaults_of_flags_equal_those_of_the_library():
     source = InputOptions(sources=("a.mp4",))
     assert options_of() == RunOptions(input=source)
 
@@ -55,13 +55,13 @@ TYPED = [
 
 
 @pytest.mark.parametrize(("typed", "changed"), TYPED)
-def test_a_flag_alone_changes_what_is_computed_and_how(typed, changed):
+def test_a_flag_changes_its_compute_option(typed, changed):
     execution = ExecutionOptions(**changed.get("execution", {}))
     expected = replace(PLAIN, **{**changed, "execution": execution})
     assert options_of(**typed).compute == expected
 
 
-def test_flags_alone_change_what_is_read_and_where_results_go():
+def test_flags_change_their_input_and_output_options():
     read = options_of(max_steps=3, stride=2).input
     assert read == InputOptions(sources=("a.mp4",), max_steps=3, stride=2)
     named = options_of(sources=None, input_path=["b.mp4", "c.mp4"])
@@ -70,7 +70,7 @@ def test_flags_alone_change_what_is_read_and_where_results_go():
     assert output == OutputOptions(predictions="parquet", top_k=5, video=False)
 
 
-def test_the_precision_is_one_that_all_devices_of_the_model_have():
+def test_the_precision_is_supported_by_all_devices_of_the_model():
     def computed(device, **execution):
         return ComputeOptions(device=device, execution=ExecutionOptions(**execution)).compute()
 
@@ -81,7 +81,7 @@ def test_the_precision_is_one_that_all_devices_of_the_model_have():
     assert computed("cuda", amp=True, split_point="features.3") == split
 
 
-def test_a_folder_is_a_source_and_all_of_its_videos_are_run(as_json, tmp_path):
+def test_all_videos_of_a_folder_are_run(as_json, tmp_path):
     (tmp_path / "in").mkdir()
     for name, count in (("a", 4), ("b", 3)):
         write_clip(tmp_path / "in" / name, SynthClip(num_frames=count, size=(64, 96)))
@@ -100,7 +100,7 @@ def test_a_folder_is_a_source_and_all_of_its_videos_are_run(as_json, tmp_path):
         ),
     ],
 )
-def test_the_session_and_the_report_say_what_decoded(printed, tmp_path, way, recorded_as, note):
+def test_session_and_report_name_the_decoder(printed, tmp_path, way, recorded_as, note):
     good, out = write_clip(tmp_path / "good", SynthClip(num_frames=30)), tmp_path / "out"
     said = printed("run", good, *FAST, "--batch-size", 8, "--decode", way, "--out", out)
     assert re.search(rf"^  decode +{recorded_as}$", said, re.MULTILINE)
@@ -113,13 +113,13 @@ def test_the_session_and_the_report_say_what_decoded(printed, tmp_path, way, rec
 
 @pytest.fixture(scope="module")
 def toys(tmp_path_factory):
-    """Return the folder of the toys and their labels."""
+    """Return the folder of the toy videos and their labels."""
     return write_toys(tmp_path_factory.mktemp("toys"))
 
 
 @pytest.fixture
 def retrain(printed, tmp_path):
-    """Return a function: words -> what a training into a folder `out` prints."""
+    """Return a function: arguments -> output of retraining into the folder `out`."""
     fast = ("--mode", "retrain", *SQUEEZENET, "--batch-size", 8, "--threads", 1)
     return lambda *words: printed("run", *words, *fast, "--out", tmp_path / "out")
 
@@ -136,9 +136,7 @@ def test_a_head_is_trained_and_then_used(printed, retrain, toys, tmp_path):
     assert {row["label"] for row in predictions(tmp_path / "used")} <= {"bars", "waves"}
 
 
-def test_json_is_all_that_is_printed_of_a_training_in_16_bits_on_some_cores(
-    retrain, toys, tmp_path
-):
+def test_json_is_the_only_output_of_retraining_with_amp_and_core_bind(retrain, toys, tmp_path):
     flags = ("--use-amp", "--core-bind", "all", "--max-steps", 2, "--json")
     session = json.loads(retrain("--input-path", toys / "bars0.mp4", *flags))
     configuration = session["provenance"]["configuration"]
@@ -148,13 +146,15 @@ def test_json_is_all_that_is_printed_of_a_training_in_16_bits_on_some_cores(
     assert (tmp_path / "out" / "head.pt").is_file()
 
 
-def test_a_dry_run_says_what_would_be_learnt(retrain, toys, tmp_path):
+def test_a_dry_run_of_retraining_prints_its_plan(retrain, toys, tmp_path):
     out = retrain(toys, "--labels", toys / "labels.csv", "--dry-run")
     assert list((tmp_path / "out").iterdir()) == []
-    assert "2 held out, 2 classes (bars, waves); results would go to" in out.splitlines()[-1]
+    assert (
+        "2 held out, 2 classes (bars, waves); results would be written to" in out.splitlines()[-1]
+    )
 
 
-def test_pytorch_is_loaded_where_ctrl_c_ends_the_command_at_once(tmp_path) -> None:
+def test_pytorch_is_imported_inside_ending_at_once(tmp_path) -> None:
     done = python(
         "import contextlib, sys\n"
         "from headrace.cli import main, run\n"

@@ -1,4 +1,4 @@
-"""Every pair of flags of the worker, as it is typed: a run that obeys, or a refusal."""
+"""Every pair of options of `headrace run`: the run follows both, or refuses."""
 
 import json
 from itertools import combinations, product
@@ -26,7 +26,7 @@ SHARED = {
     "use_amp": (False, True),
     "max_steps": (None, 1),
 }
-"""`is_named_so`: the source is given by `--input-path`. None and False leave a flag out."""
+"""`is_named_so`: whether the source is given by `--input-path`. None and False omit a flag."""
 OF_MODE = {
     "inference": {
         **{"batch_size": ("3", "16", "auto"), "is_split": (False, True), "stride": (1, 2)},
@@ -34,7 +34,7 @@ OF_MODE = {
     },
     "retrain": {"batch_size": ("2", "3"), "checkpoint_gradients": (False, True)},
 }
-"""Flags that one mode takes alone, or takes otherwise."""
+"""Flags of one mode only, or with other values."""
 CASES = [
     {"mode": mode, **values}
     for mode, own in OF_MODE.items()
@@ -50,12 +50,12 @@ def clip(written):
 
 @pytest.fixture(autouse=True)
 def compiling_nothing(monkeypatch):
-    """What torch.compile itself does is tested with `prepare`; here it would take minutes."""
+    """Skip torch.compile, which would take minutes; tests of `prepare` cover it."""
     monkeypatch.setattr("torch.compile", lambda module: module)
 
 
 def typed(clip: Path, values: dict[str, object]) -> list[object]:
-    """Return the command line of some values."""
+    """Return the command line of the values."""
     words: list[object] = [*(["--input-path"] if values["is_named_so"] else []), clip]
     words += ["--weights", "none", "--mode", values["mode"]]
     for name in (
@@ -74,18 +74,18 @@ def typed(clip: Path, values: dict[str, object]) -> list[object]:
     return [*words, *(["--no-video"] if values.get("video") is False else [])]
 
 
-def test_every_pair_of_values_is_in_a_combination_and_there_are_few():
+def test_few_combinations_contain_every_pair_of_values():
     values = {"a": (1, 2, 3), "b": (True, False), "c": ("x", "y"), "d": (None, 0, 1, 2)}
-    found = pairwise(values)
-    for one, other in combinations(values, 2):
-        pairs = {(each[one], each[other]) for each in found}
-        assert pairs == set(product(values[one], values[other]))
-    assert all(list(each) == list(values) for each in found)
-    assert len(found) < 20
+    rows = pairwise(values)
+    for first, second in combinations(values, 2):
+        pairs = {(row[first], row[second]) for row in rows}
+        assert pairs == set(product(values[first], values[second]))
+    assert all(list(row) == list(values) for row in rows)
+    assert len(rows) < 20
 
 
 @pytest.mark.parametrize("values", CASES, ids=lambda values: "-".join(map(str, values.values())))
-def test_every_pair_of_flags_is_obeyed_or_refused(call, clip, tmp_path, values):
+def test_every_pair_of_flags_takes_effect_or_is_refused(call, clip, tmp_path, values):
     out = tmp_path / "out"
     code, said, err = call("run", *typed(clip, values), "--out", out, "--json")
     if values.get("is_split") and values["enable_compile"]:
@@ -96,18 +96,27 @@ def test_every_pair_of_flags_is_obeyed_or_refused(call, clip, tmp_path, values):
         return
     assert (code, err) == (0, "")
     session = json.loads(said)
-    made = session["provenance"]["configuration"]
+    configuration = session["provenance"]["configuration"]
     assert session["outcome"] == "complete"
     assert session["kind"] == ("run" if values["mode"] == "inference" else "retrain")
-    assert (made["model"], made["prep_level"]) == (values["model_name"], values["prep_level"])
-    assert (made["compile"], made["amp"]) == (values["enable_compile"], values["use_amp"])
-    assert (made["core_bind"], made["max_steps"]) == (values["core_bind"], values["max_steps"])
-    assert (made["split_point"] is not None) == values.get("is_split", False)
+    assert (configuration["model"], configuration["prep_level"]) == (
+        values["model_name"],
+        values["prep_level"],
+    )
+    assert (configuration["compile"], configuration["amp"]) == (
+        values["enable_compile"],
+        values["use_amp"],
+    )
+    assert (configuration["core_bind"], configuration["max_steps"]) == (
+        values["core_bind"],
+        values["max_steps"],
+    )
+    assert (configuration["split_point"] is not None) == values.get("is_split", False)
     recomputes = values.get("checkpoint_gradients", False)
-    assert made.get("checkpoint_gradients", False) == recomputes
-    batch_size = made["batch_size"]
+    assert configuration.get("checkpoint_gradients", False) == recomputes
+    batch_size = configuration["batch_size"]
     assert values["batch_size"] in ("auto", str(batch_size))
-    assert made["fit_batch"] == (values["batch_size"] == "auto")
+    assert configuration["fit_batch"] == (values["batch_size"] == "auto")
     indices = range(0, FRAMES, values.get("stride", 1))
     steps = -(-len(indices) // batch_size)
     steps = min(values["max_steps"] or steps, steps)
@@ -118,7 +127,7 @@ def test_every_pair_of_flags_is_obeyed_or_refused(call, clip, tmp_path, values):
 
 
 def check_results(out: Path, session: dict[str, Any], values: dict[str, Any], indices: list[int]):
-    """Hold what a run of the model left against its flags."""
+    """Compare the results of a run with its flags."""
     rows = predictions(out, values["predictions"])
     assert [row["index"] for row in rows] == indices
     assert {len(row.get("labels", [1])) for row in rows} == {values["top_k"]}

@@ -85,7 +85,7 @@ def test_its_command_runs_is_found_well_and_ends_by_sigterm(command: str, tmp_pa
 def test_the_health_check_fails_where_nobody_answers():
     found = _health("http://127.0.0.1:9/health", dict(os.environ))
     assert found.returncode == 1
-    assert found.stderr.startswith("no answer from http://127.0.0.1:9/health: ")
+    assert found.stderr.startswith("no response from http://127.0.0.1:9/health: ")
 
 
 def test_what_the_container_copies_and_runs_is_there():

@@ -1,4 +1,4 @@
-"""Examples, run as a user runs them; and launches of one, forked from a process with PyTorch."""
+"""Runs of examples as by a user, and launches forked from a process with PyTorch."""
 
 import json
 import os
@@ -30,14 +30,14 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 def run(*command):
-    """Return what a run says that must go well."""
+    """Return the stdout of a run that must succeed."""
     done = ended(*command)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def ended(*command, **environment):
-    """Return the run, with its code and what it said."""
+    """Return the completed process of a run."""
     return subprocess.run(
         [sys.executable, *command],
         capture_output=True,
@@ -49,12 +49,12 @@ def ended(*command, **environment):
 
 
 def changed(change="", *command, **environment):
-    """Return the run of an example on a machine that is made another by a line of Python."""
+    """Return the run of an example after `change`, a line of Python that simulates a machine."""
     return ended("-c", _CHANGED.format(change=change), *command, **environment)
 
 
 def stopped(*command, when, by=signal.SIGKILL):
-    """Stop a run by a signal as soon as it says `when`; return it: that line, and its stderr."""
+    """Send a signal to a run when it prints `when`; return it with this line and its stderr."""
     words = [sys.executable, "-c", _CHANGED.format(change=""), *command]
     if command[0].startswith("-"):
         words = [sys.executable, *command]
@@ -74,92 +74,91 @@ def stopped(*command, when, by=signal.SIGKILL):
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """An example as it is started."""
+    """Start of an example."""
 
     command: tuple[str, ...]
-    """The script, and its arguments."""
+    """Script and arguments."""
     ranks: int | None = None
-    """Processes that torchrun would start; None: it is started by itself."""
+    """Processes, as of torchrun; None: one process without a group."""
     killed_at: int | None = None
-    """The step, from 1 on, in which each process kills itself with signal 9."""
+    """1-based step in which each process kills itself with signal 9."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
-    """What became of a launch."""
+class LaunchResult:
+    """Result of a launch."""
 
     codes: list[int]
-    """Of each process; -9 of one that was killed."""
-    said: str
-    """By all of them, on stdout and stderr."""
+    """Exit code of each process; -9 if it was killed."""
+    output: str
+    """stdout and stderr of all processes."""
 
 
-def launched(launches: list[Launch]) -> list[Ended]:
-    """Return what became of each of `launches`."""
-    asked = json.dumps([asdict(each) for each in launches])
-    done = ended(__file__, asked, OMP_NUM_THREADS="1")  # as torchrun has it
+def launch_all(launches: list[Launch]) -> list[LaunchResult]:
+    """Return the result of each launch."""
+    done = ended(__file__, json.dumps(list(map(asdict, launches))), OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr
-    return [Ended(**each) for each in json.loads(done.stdout)]
+    return [LaunchResult(**result) for result in json.loads(done.stdout)]
 
 
-def _launch(asked: Launch) -> Ended:
+def _launch(launch: Launch) -> LaunchResult:
     with tempfile.TemporaryFile("w+") as out:
         port = _free_port()
         processes = [
-            get_context("fork").Process(target=_run, args=(asked, rank, port, out.fileno()))
-            for rank in range(asked.ranks or 1)
+            get_context("fork").Process(target=_run, args=(launch, rank, port, out.fileno()))
+            for rank in range(launch.ranks or 1)
         ]
         for process in processes:
             process.start()
         for process in processes:
             process.join()
         out.seek(0)
-        return Ended(codes=[process.exitcode for process in processes], said=out.read())
+        return LaunchResult(codes=[process.exitcode for process in processes], output=out.read())
 
 
-def _run(asked: Launch, rank: int, port: int, out: int) -> None:
+def _run(launch: Launch, rank: int, port: int, out: int) -> None:
     os.dup2(out, 1)
     os.dup2(out, 2)
-    if asked.ranks is not None:
+    if launch.ranks is not None:
         os.environ |= {
             "RANK": str(rank),
             "LOCAL_RANK": str(rank),
-            "WORLD_SIZE": str(asked.ranks),
+            "WORLD_SIZE": str(launch.ranks),
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": str(port),
         }
-    if asked.killed_at is not None:
-        torch.optim.AdamW = _mortal(torch.optim.AdamW, asked.killed_at)
-    sys.argv = [*asked.command]
-    runpy.run_path(asked.command[0], run_name="__main__")
+    if launch.killed_at is not None:
+        torch.optim.AdamW = _killing_optimizer(torch.optim.AdamW, launch.killed_at)
+    sys.argv = [*launch.command]
+    runpy.run_path(launch.command[0], run_name="__main__")
 
 
-def _mortal(optimizer, last):
-    class Mortal(optimizer):
+def _killing_optimizer(optimizer, last_step):
+    class KillingOptimizer(optimizer):
         steps = 0
 
         def step(self):
             self.steps += 1
-            if self.steps == last:
+            if self.steps == last_step:
                 os.kill(os.getpid(), signal.SIGKILL)
             super().step()
 
-    return Mortal
+    return KillingOptimizer
 
 
 def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return int(server.getsockname()[1])
 
 
 def main() -> None:
-    """Launch what the command line says in JSON, and write what became of it as JSON."""
-    launches = [Launch(**each) for each in json.loads(sys.argv[1])]
+    """Run the launches of the command line (JSON), and print their results as JSON."""
+    launches = [Launch(**options) for options in json.loads(sys.argv[1])]
     sys.path.insert(0, str(EXAMPLES))
-    for script in {each.command[0] for each in launches}:
-        import_module(Path(script).stem)  # and with it all that takes seconds
-    json.dump([asdict(_launch(each)) for each in launches], sys.stdout)
+    for script in {launch.command[0] for launch in launches}:
+        import_module(Path(script).stem)  # once, before the forks: its imports take seconds
+    json.dump([asdict(_launch(launch)) for launch in launches], sys.stdout)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The camera example, run as a user runs it, alone and on two ranks."""
+"""examples/camera_stream.py in one process and on two ranks."""
 
 import re
 
@@ -24,7 +24,7 @@ def index_file(tmp_path_factory):
 
 
 def ranks(said):
-    """Return {rank: (batches, frames, decoded per delivered)} as the example says."""
+    """Return {rank: (batches, frames, decoded per delivered)} from the output."""
     found = re.findall(
         r"rank (\d): (\d+) batches, (\d+) frames, [\d.]+ frames/s, decoded / delivered ([\d.]+)",
         said,
@@ -33,21 +33,21 @@ def ranks(said):
 
 
 def repeats(said):
-    """Return (frames, repeats) of all ranks as the example says."""
+    """Return (frames, repeats) of all ranks from the output."""
     [found] = re.findall(
         r"all ranks: (\d+) frames, (\d+) of them repeats; [\d.]+ frames/s without repeats", said
     )
     return tuple(map(int, found))
 
 
-def test_alone_it_shows_and_decodes_each_frame_once(index_file):
+def test_one_process_reads_and_decodes_each_frame_once(index_file):
     said = run(SCRIPT, "--index_file", index_file, *WORDS)
     [(_, frames, decoded)] = ranks(said).values()
     assert (frames, decoded) == (FRAMES, 1.0)
     assert repeats(said) == (FRAMES, 0)
 
 
-def test_two_ranks_show_and_decode_each_frame_once(index_file):
+def test_two_ranks_read_and_decode_each_frame_once(index_file):
     said = run(*TWO_PROCESSES, SCRIPT, "--index_file", index_file, *WORDS)
     found = ranks(said)
     assert sorted(found) == [0, 1]
@@ -56,7 +56,7 @@ def test_two_ranks_show_and_decode_each_frame_once(index_file):
     assert repeats(said) == (FRAMES, 0)
 
 
-def test_a_rank_that_no_clip_is_left_for_has_as_many_steps_and_no_frames(tmp_path):
+def test_a_rank_without_a_clip_has_as_many_steps_and_no_frames(tmp_path):
     layout = write_layout(tmp_path / "videos", {"a": 5})
     (tmp_path / "index.json").write_text(layout.to_json(tmp_path))
     index = str(tmp_path / "index.json")
@@ -72,7 +72,7 @@ def test_refilled_slots_are_counted_as_repeats_of_all_ranks(index_file):
     assert repeated == frames - FRAMES > 0
 
 
-def test_the_epoch_ends_with_the_first_empty_slot_where_the_tail_is_dropped(index_file):
+def test_drop_ends_the_epoch_at_the_first_empty_slot(index_file):
     said = run(SCRIPT, "--index_file", index_file, *WORDS, "--tail", "drop")
     [(batches, frames, _)] = ranks(said).values()
     assert frames == batches * 2 * len(CAMERAS) < FRAMES
@@ -97,8 +97,7 @@ def test_nvtx_marks_each_batch_and_step(index_file):
     assert "marked: ['next batch', 'end', 'step 0', 'end']" in found.stdout
 
 
-def test_nvtx_runs_with_this_torch_where_it_has_it(index_file):
-    """The real thing: marks go nowhere without a profiler, but they must not be in the way."""
+def test_nvtx_runs_or_is_refused_with_the_installed_torch(index_file):
     found = changed("", SCRIPT, "--index_file", index_file, *WORDS, "--nvtx")
     assert found.returncode in (0, 2), found.stderr
     assert (found.returncode == 2) == ("--nvtx needs" in found.stderr)

@@ -1,4 +1,4 @@
-"""What the examples share, on machines with too few GPUs and where they are interrupted."""
+"""examples/common.py: too few GPUs, interrupts, checkpoints, options."""
 
 import re
 import signal
@@ -17,7 +17,7 @@ TWO_GPUS = "torch.cuda.is_available, torch.cuda.device_count = lambda: True, lam
 
 @pytest.fixture(scope="module")
 def words(tmp_path_factory):
-    """Return for each example what it is started with to go on for ever."""
+    """Return the arguments of each example for an endless run."""
     folder = tmp_path_factory.mktemp("media")
     video = str(write_clip(folder / "video", SynthClip(num_frames=40, size=(64, 96))))
     layout = write_layout(folder / "cameras", {"a": 9})
@@ -35,12 +35,12 @@ def words(tmp_path_factory):
 @pytest.mark.parametrize(
     ("example", "when"), [("train_clips.py", "saved"), ("camera_stream.py", "rank 0")]
 )
-def test_an_interrupt_ends_an_example_with_130_and_not_a_word(example, when, words):
+def test_an_interrupt_ends_an_example_silently_with_code_130(example, when, words):
     found = stopped(str(EXAMPLES / example), *words[example], when=when, by=signal.SIGINT)
     assert (found.returncode, found.stderr) == (130, "")
 
 
-def test_each_process_takes_the_gpu_of_its_number(tmp_path):
+def test_each_process_uses_the_gpu_of_its_local_rank(tmp_path):
     script = tmp_path / "device.py"
     script.write_text(
         "import argparse\nfrom common import joined\n"
@@ -60,11 +60,11 @@ torch.cuda.nvtx._nvtx = Stub()
 """
 NO_GPU = "torch.cuda.is_available = lambda: False"
 ALONE = (
-    "process 1 of this machine has no GPU to itself, as there are 1; "
-    "ask for --nproc_per_node=1 at most\n"
+    "process 1 of this machine needs its own GPU, and there are 1; "
+    "give --nproc_per_node=1 or less\n"
 )
 UNMARKED = (
-    "--nvtx needs a torch that is built for CUDA: "
+    "--nvtx needs a PyTorch build with CUDA: "
     "NVTX functions not installed. Are you sure you have a CUDA build?\n"
 )
 SECOND = {"LOCAL_RANK": "1", "RANK": "1"}
@@ -80,7 +80,7 @@ SECOND = {"LOCAL_RANK": "1", "RANK": "1"}
         ("train_frames.py", ["no/such.mp4"], "", {}, 1, "cannot open no/such.mp4"),
     ],
 )
-def test_what_cannot_be_ends_an_example_with_one_line(
+def test_an_error_ends_an_example_with_one_line(
     words, example, options, change, environment, code, said
 ):
     found = changed(change, str(EXAMPLES / example), *options, *words[example], **environment)
@@ -97,7 +97,7 @@ def test_what_cannot_be_ends_an_example_with_one_line(
         ("camera_stream.py", "--num_workers", "-1"),
     ],
 )
-def test_a_number_below_one_is_refused_as_argparse_does(example, option, value, words):
+def test_a_number_below_one_is_a_usage_error(example, option, value, words):
     found = ended(str(EXAMPLES / example), *words[example], option, value)
     assert found.returncode == 2
     assert found.stderr.endswith(
@@ -125,15 +125,15 @@ for path in map(Path, ("text", "empty", "list", ".", "text/a")):
 """
 
 
-def test_what_is_no_checkpoint_is_named_and_left_as_it_is(tmp_path):
-    """A file of another kind, an empty one, one of torch's that is none of ours, and a folder."""
+def test_a_file_that_is_not_a_checkpoint_is_named_and_unchanged(tmp_path):
+    """A text file, an empty file, another file of torch, a folder, and a path below a file."""
     script = tmp_path / "read.py"
     script.write_text(NO_CHECKPOINTS)
     found = changed(f"import os; os.chdir({str(tmp_path)!r})", str(script))
     assert found.stdout.split() == ["1"] * 5, found.stderr
     lines = found.stderr.splitlines()
     assert [re.split(": ", line, maxsplit=2)[0] for line in lines] == ["try"] * 5
-    assert "list is no checkpoint of an example; name another" in lines[2]
+    assert "list is not a checkpoint of this example; give a checkpoint" in lines[2]
     assert "cannot write the checkpoint text/a" in lines[4]
     assert (tmp_path / "text").read_text() == "{}"
 
@@ -141,9 +141,9 @@ def test_what_is_no_checkpoint_is_named_and_left_as_it_is(tmp_path):
 @pytest.mark.parametrize(
     "example", ["train_frames.py", "train_clips.py", "train_cameras.py", "camera_stream.py"]
 )
-def test_help_says_what_each_option_means(example):
+def test_help_describes_each_option(example):
     found = ended(str(EXAMPLES / example), "--help", COLUMNS="400")
     assert found.returncode == 0
     options = re.split(r"\n  (?=-)", found.stdout)[1:]
     assert len(options) > 5
-    assert [each for each in options if not re.search(r"\s{2,}\w", each)] == []
+    assert [option for option in options if not re.search(r"\s{2,}\w", option)] == []

@@ -1,4 +1,4 @@
-"""The notebook, kept with its outputs, and run again as a user runs it."""
+"""The notebook: its stored outputs, and a new run with equal outputs."""
 
 import hashlib
 import re
@@ -19,7 +19,7 @@ def code_of(notebook):
 
 
 def said(notebook):
-    """Return what each cell gave: its kinds, and its texts but for their numbers."""
+    """Return the outputs of each cell: types, and texts without numbers."""
     return [[*map(_outline, cell.outputs)] for cell in code_of(notebook)]
 
 
@@ -32,18 +32,18 @@ def _outline(output):
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name)
-def test_a_notebook_is_kept_as_it_was_run(path):
-    """Whoever changes a cell runs it again: python scripts/run_notebooks.py"""
+def test_the_outputs_are_those_of_the_current_code(path):
+    """After a change of a code cell, run scripts/run_notebooks.py."""
     notebook = nbformat.read(path, as_version=4)
     sources = "\0".join(cell.source for cell in code_of(notebook))
     assert notebook.metadata.headrace.sources_run == hashlib.sha256(sources.encode()).hexdigest()
     cells = code_of(notebook)
     assert [cell.execution_count for cell in cells] == [*range(1, len(cells) + 1)]
-    assert any("image/png" in str(each) for each in said(notebook))
+    assert any("image/png" in str(outputs) for outputs in said(notebook))
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name)
-def test_a_kept_notebook_is_small_and_names_no_place_of_a_machine(path):
+def test_the_outputs_are_small_and_contain_no_local_path(path):
     assert path.stat().st_size < MOST_BYTES
     texts = str(said(nbformat.read(path, as_version=4)))
     assert not re.search(r"/(tmp|home|root|work|Users|usr)\b|site-packages|Traceback", texts)
@@ -51,7 +51,7 @@ def test_a_kept_notebook_is_small_and_names_no_place_of_a_machine(path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name)
-def test_a_notebook_says_again_what_it_said(path, tmp_path):
+def test_a_new_run_has_equal_outputs(path, tmp_path):
     again = shutil.copy(path, tmp_path)
     here = {
         name: str(tmp_path / name.lower())

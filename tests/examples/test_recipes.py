@@ -1,4 +1,4 @@
-"""The short examples, run as a user runs them; each checks itself what matters."""
+"""The recipes; each asserts its own result."""
 
 import ast
 import csv
@@ -12,13 +12,13 @@ from headrace.testing.synth import SynthClip, write_clip
 from scripts.lines import count
 
 RECIPES = EXAMPLES / "recipes"
-MOST_LINES = 30
+MAX_LINES = 30
 RATES = (15, 24, 25, Fraction(30000, 1001), 50, 60)
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    """A folder for each of two classes, with four videos of 40 frames in each."""
+    """Folder with two class folders of four videos with 40 frames each."""
     folder = tmp_path_factory.mktemp("dataset")
     for label in ("run", "walk"):
         for number in range(4):
@@ -29,7 +29,7 @@ def dataset(tmp_path_factory):
 
 @pytest.fixture
 def run(tmp_path_factory):
-    """Return a function that runs a recipe that must go well, and returns what it says."""
+    """Return a function that runs a recipe, which must succeed, and returns its stdout."""
     cache = str(tmp_path_factory.getbasetemp() / "recipes-cache")
 
     def run_recipe(name, *words, launcher=()):
@@ -46,13 +46,13 @@ def write_table(path, head, rows):
     return path
 
 
-EACH = sorted(RECIPES.glob("*.py"))
+PATHS = sorted(RECIPES.glob("*.py"))
 
 
-@pytest.mark.parametrize("recipe", EACH, ids=lambda path: path.name)
-def test_a_recipe_is_short_checks_itself_and_uses_public_names(recipe):
+@pytest.mark.parametrize("recipe", PATHS, ids=lambda path: path.name)
+def test_a_recipe_is_short_asserts_its_result_and_uses_public_names(recipe):
     text = recipe.read_text()
-    assert count(text).code <= MOST_LINES
+    assert count(text).code <= MAX_LINES
     tree = ast.parse(text)
     assert ast.get_docstring(tree)
     assert any(isinstance(node, ast.Assert) for node in ast.walk(tree))
@@ -66,15 +66,15 @@ def test_a_recipe_is_short_checks_itself_and_uses_public_names(recipe):
     assert "headrace." not in text
 
 
-@pytest.mark.parametrize("recipe", EACH, ids=lambda path: path.name)
-def test_a_recipe_is_listed_where_its_subject_is(recipe):
+@pytest.mark.parametrize("recipe", PATHS, ids=lambda path: path.name)
+def test_a_recipe_is_linked_from_its_guide(recipe):
     guides = EXAMPLES.parent / "docs" / "guides"
     pages = [(guides / page).read_text() for page in ("train.md", "clips.md")]
     assert any(f"examples/recipes/{recipe.name})" in page for page in pages)
 
 
 @pytest.mark.slow
-def test_a_folder_for_each_class(run, dataset):
+def test_one_folder_per_class(run, dataset):
     said = run("folder_per_class.py", dataset)
     assert len(said.splitlines()) == 4  # two clips of each of two videos
     assert " in run: " in said or " in walk: " in said
@@ -109,7 +109,7 @@ def test_overlapping_segments_of_one_file(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_clips_at_a_rate_of_files_of_any_rate(run, tmp_path):
+def test_clips_at_one_rate_from_files_of_any_rate(run, tmp_path):
     videos = [
         write_clip(
             tmp_path / f"{float(rate):.0f}",
@@ -118,12 +118,12 @@ def test_clips_at_a_rate_of_files_of_any_rate(run, tmp_path):
         for rate in RATES
     ]
     said = run("clips_at_8_fps.py", *videos)
-    apart = [float(line.split()[-2]) for line in said.splitlines()]
-    assert sorted(apart) == pytest.approx([float(rate) / 8 for rate in RATES], abs=0.1)
+    strides = [float(line.split()[-2]) for line in said.splitlines()]
+    assert sorted(strides) == pytest.approx([float(rate) / 8 for rate in RATES], abs=0.1)
 
 
 @pytest.mark.slow
-def test_ten_clips_of_33_videos_on_two_ranks_count_once_each(run, tmp_path):
+def test_ten_clips_of_33_videos_count_once_each_on_two_ranks(run, tmp_path):
     clip = write_clip(tmp_path / "0", SynthClip(num_frames=60, size=(64, 64)))
     videos = [clip]
     for number in range(1, 33):
@@ -142,7 +142,7 @@ def test_ten_clips_of_33_videos_on_two_ranks_count_once_each(run, tmp_path):
         ("accelerate_resume.py", "accelerate"),
     ],
 )
-def test_a_trainer_goes_on_in_the_middle_of_an_epoch(recipe, package, run, dataset, tmp_path):
+def test_a_trainer_resumes_in_the_middle_of_an_epoch(recipe, package, run, dataset, tmp_path):
     pytest.importorskip(package, reason="headrace[trainers] is not installed")
     said = run(recipe, dataset, tmp_path / "checkpoints")
     assert said.splitlines()[-1] == "320 frames, each once in each of 2 epochs"

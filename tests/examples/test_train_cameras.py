@@ -1,10 +1,10 @@
-"""The training example on camera streams: what memory is worth, and going on after a kill."""
+"""examples/train_cameras.py: the effect of memory, and resuming after a kill."""
 
 import re
 
 import pytest
 
-from examples.running import EXAMPLES, Launch, launched
+from examples.running import EXAMPLES, Launch, launch_all
 from headrace.testing.nuscenes import CAMERAS, NuScenesSet, write_nuscenes
 
 pytestmark = pytest.mark.slow
@@ -19,96 +19,104 @@ MADE = NuScenesSet(
 MOMENTS = sum(int(each * 12) for each in MADE.durations_seconds)
 WAYS = {"loader": (), "stock": ("--stock-loader",)}
 SAVED, KILLED, STEPS = 15, 40, 50
-"""Steps after which a checkpoint is written, in which both processes are killed, and that those
-which nobody kills are known to have."""
+"""Steps between checkpoints, step of the kill of both processes, and minimum steps per epoch."""
 LOST = 0.05
-"""m²: less than what is left to one who sees but does not remember: the car is anywhere in a
-metre, 1/12 m² about the middle."""
+"""m²: below the loss of a model without memory, for which the position is uniform within a meter
+(variance 1/12 m²)."""
 
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory):
-    """What became of all launches, by name."""
+    """Results of all launches by name."""
     folder = tmp_path_factory.mktemp("made")
     words = (SCRIPT, str(write_nuscenes(folder / "set", MADE)), "--links", str(folder / "links"))
     words += ("--size", "32", "48")
     launches = {
-        f"memory {each}": Launch(
-            command=(*words, *WAYS["stock"], "--memory", each, "--epochs", "3", "--group-num", "3")
+        f"memory {memory}": Launch(
+            command=(
+                *words,
+                *WAYS["stock"],
+                "--memory",
+                memory,
+                "--epochs",
+                "3",
+                "--group-num",
+                "3",
+            )
         )
-        for each in ("slot", "place", "none")
+        for memory in ("slot", "place", "none")
     }
-    for way, asked in WAYS.items():
-        told = (*words, *asked, "--tell-steps", "--epochs", "2")
-        kept = (*told, "--checkpoint", str(folder / f"{way}.pt"), "--save-every", str(SAVED))
+    for way, options in WAYS.items():
+        command = (*words, *options, "--print-steps", "--epochs", "2")
+        saving = (*command, "--checkpoint", str(folder / f"{way}.pt"), "--save-every", str(SAVED))
         launches |= {
-            f"{way} whole": Launch(command=told, ranks=2),
-            f"{way} killed": Launch(command=kept, ranks=2, killed_at=KILLED),
-            f"{way} resumed": Launch(command=kept, ranks=2),
+            f"{way} whole": Launch(command=command, ranks=2),
+            f"{way} killed": Launch(command=saving, ranks=2, killed_at=KILLED),
+            f"{way} resumed": Launch(command=saving, ranks=2),
         }
     launches["alone"] = Launch(command=launches["stock resumed"].command)
-    return dict(zip(launches, launched([*launches.values()]), strict=True))
+    return dict(zip(launches, launch_all([*launches.values()]), strict=True))
 
 
-def epochs(found):
-    """Return (loss in m², moments, strays) of each epoch."""
-    told = re.findall(r"loss ([\d.]+), .* off: (\d+) moments, (\d+) without", found.said)
-    return [(float(loss), int(moments), int(strays)) for loss, moments, strays in told]
+def epochs(result):
+    """Return (loss in m², moments, moments with a wrong memory) of each epoch."""
+    rows = re.findall(r"loss ([\d.]+), .* off: (\d+) moments, (\d+) without", result.output)
+    return [(float(loss), int(moments), int(wrong)) for loss, moments, wrong in rows]
 
 
-def steps(found, after=0):
-    """Return {(rank, step): what it showed, and the loss} behind a step."""
-    told = re.findall(r"rank (\d) step (\d+) (.*)", found.said)
-    return {(int(rank), int(step)): said for rank, step, said in told if int(step) > after}
+def steps(result, after=0):
+    """Return {(rank, step): moments and loss} of the steps after a step."""
+    rows = re.findall(r"rank (\d) step (\d+) (.*)", result.output)
+    return {(int(rank), int(step)): text for rank, step, text in rows if int(step) > after}
 
 
-def test_motion_is_learnt_with_the_memory_of_the_clip_and_not_without(ended):
-    """A stock DataLoader with two workers: by slot, by place as if there were one, and not at all.
+def test_motion_is_learned_only_with_the_memory_of_the_clip(ended):
+    """A stock DataLoader with two workers: memory by slot, by position, and none.
 
-    What is seen does not tell what came before: more than `LOST` is off without memory, and with
-    that of another clip; a quarter of that, at most, with the right one.
+    One moment does not show the motion: the loss is above `LOST` without memory and with that of
+    another clip, and below a quarter of it with the right memory.
     """
     losses = {}
-    for kept_by in ("slot", "place", "none"):
-        found = ended[f"memory {kept_by}"]
-        assert found.codes == [0], found.said
-        losses[kept_by] = epochs(found)[-1][0]
-        assert {moments for _, moments, _ in epochs(found)} == {MOMENTS}
+    for memory in ("slot", "place", "none"):
+        result = ended[f"memory {memory}"]
+        assert result.codes == [0], result.output
+        losses[memory] = epochs(result)[-1][0]
+        assert {moments for _, moments, _ in epochs(result)} == {MOMENTS}
     assert losses["slot"] < LOST / 4
     assert losses["place"] > LOST
     assert losses["none"] > LOST
 
 
-def test_strays_are_counted_where_memory_is_kept_by_place(ended):
-    assert {strays for _, _, strays in epochs(ended["memory slot"])} == {0}
-    assert all(strays > MOMENTS / 2 for _, _, strays in epochs(ended["memory place"]))
+def test_moments_with_a_wrong_memory_are_counted_if_memory_is_by_position(ended):
+    assert {wrong for _, _, wrong in epochs(ended["memory slot"])} == {0}
+    assert all(wrong > MOMENTS / 2 for _, _, wrong in epochs(ended["memory place"]))
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_each_moment_is_seen_once_in_an_epoch_with_the_memory_of_its_clip(ended, way):
-    found = ended[f"{way} whole"]
-    assert found.codes == [0, 0], found.said
-    assert [each[1:] for each in epochs(found)] == [(MOMENTS, 0)] * 2
+    result = ended[f"{way} whole"]
+    assert result.codes == [0, 0], result.output
+    assert [epoch[1:] for epoch in epochs(result)] == [(MOMENTS, 0)] * 2
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_after_a_kill_two_processes_do_what_they_would_have_done(ended, way):
-    """Each step, and its loss to the last digit, is that of a run which nobody stopped."""
+def test_a_resumed_run_equals_an_uninterrupted_one(ended, way):
+    """Moments and losses of each step are equal to the last digit."""
     whole, killed, resumed = (ended[f"{way} {which}"] for which in ("whole", "killed", "resumed"))
-    assert -9 in killed.codes, killed.said  # who is quicker may leave the other without a peer
-    assert resumed.codes == [0, 0], resumed.said
+    assert -9 in killed.codes, killed.output  # the other process may end for lack of a peer
+    assert resumed.codes == [0, 0], resumed.output
     last = KILLED // SAVED * SAVED
-    assert resumed.said.startswith(f"going on after step {last}\n")
-    every = steps(whole)
-    assert len(every) >= 2 * STEPS
-    assert steps(killed) == {each: said for each, said in every.items() if each[1] < KILLED}
+    assert resumed.output.startswith(f"resuming after step {last}\n")
+    all_steps = steps(whole)
+    assert len(all_steps) >= 2 * STEPS
+    assert steps(killed) == {key: text for key, text in all_steps.items() if key[1] < KILLED}
     assert steps(resumed) == steps(whole, after=last)
     assert epochs(resumed)[-1][1:] == (MOMENTS, 0)
 
 
 def test_another_number_of_processes_is_refused_in_one_line(ended):
     assert ended["alone"].codes == [1]
-    assert ended["alone"].said == (
-        "train_cameras.py: error: the checkpoint is of processes 2, here it is 1; go on with the "
-        "same clips, loader, --group-num, --workers and number of processes\n"
+    assert ended["alone"].output == (
+        "train_cameras.py: error: the checkpoint has processes 2, got 1; resume with the same "
+        "clips, loader, --group-num, --workers and number of processes\n"
     )

@@ -1,4 +1,4 @@
-"""The training examples, run as a user runs them, and stopped in the middle."""
+"""examples/train_frames.py and train_clips.py, complete, killed and resumed."""
 
 import re
 import shutil
@@ -25,7 +25,7 @@ def videos():
 
 @pytest.fixture(scope="module")
 def small_videos(tmp_path_factory):
-    """Seven videos of 20 frames: 140 frames in an epoch, or 7 clips."""
+    """Seven videos of 20 frames: an epoch is 140 frames or 7 clips."""
     folder = tmp_path_factory.mktemp("small")
     clip = SynthClip(num_frames=20, size=(64, 96))
     return [str(write_clip(folder / f"{number}", clip)) for number in range(7)]
@@ -36,13 +36,13 @@ def losses(said):
 
 
 def steps(epochs, samples, batch, loader):
-    """Return how many batches are left of so many epochs from where a loader stands."""
+    """Return the number of batches from the position of a loader to the end of `epochs`."""
     return -(-(samples - loader["slot"]) // batch) + -(-samples // batch) * (
         epochs - loader["epoch"] - 1
     )
 
 
-def test_the_loss_goes_down_on_frames_and_a_finished_run_has_nothing_left_to_do(videos, tmp_path):
+def test_the_loss_on_frames_decreases_and_a_finished_run_has_no_steps_left(videos, tmp_path):
     words = ["--epochs", "4", "--size", "48", "--batch-size", "16"]
     words += ["--checkpoint", str(tmp_path / "made" / "run.pt")]
     found = losses(run(FRAMES, *videos, *words))
@@ -50,7 +50,7 @@ def test_the_loss_goes_down_on_frames_and_a_finished_run_has_nothing_left_to_do(
     assert not losses(run(FRAMES, *videos, *words))
 
 
-def test_a_run_on_frames_goes_on_where_it_ended(small_videos, tmp_path):
+def test_a_run_on_frames_resumes_at_its_end(small_videos, tmp_path):
     checkpoint = str(tmp_path / "run.pt")
     words = ["--size", "32", "--batch-size", "4"]
     whole = run(FRAMES, *small_videos, *words, "--epochs", "2")
@@ -60,8 +60,8 @@ def test_a_run_on_frames_goes_on_where_it_ended(small_videos, tmp_path):
     assert losses(rest)
 
 
-def test_a_run_on_frames_goes_on_with_two_processes_and_again_with_one(small_videos, tmp_path):
-    """Each is stopped in the middle of an epoch: one process killed, two ended by a signal."""
+def test_a_run_on_frames_resumes_with_two_processes_and_then_with_one(small_videos, tmp_path):
+    """Both are stopped in the middle of an epoch: one process by SIGKILL, two by SIGTERM."""
     checkpoint = tmp_path / "run.pt"
     words = [*small_videos, "--size", "32", "--batch-size", "2"]
     words += ["--save-every", "3", "--checkpoint", str(checkpoint)]
@@ -78,13 +78,13 @@ def test_a_run_on_frames_goes_on_with_two_processes_and_again_with_one(small_vid
     epochs = together["loader"]["epoch"] + 2
     said = run(FRAMES, *words, "--epochs", str(epochs))
     last = torch.load(checkpoint, weights_only=True)
-    assert said.startswith(f"going on after step {together['step']}\n")
+    assert said.startswith(f"resuming after step {together['step']}\n")
     assert last["step"] - together["step"] == steps(epochs, 140, 2, together["loader"])
     assert (last["loader"]["epoch"], last["loader"]["slot"]) == (epochs, 0)
 
 
 def batches_since(before, after, samples, batch):
-    """Return how many batches two processes were given from one place to another."""
+    """Return the number of batches of each process between two positions."""
     if before["epoch"] == after["epoch"]:
         return (after["slot"] - before["slot"]) // batch
     return steps(after["epoch"], samples, batch, before) + after["slot"] // batch
@@ -96,7 +96,7 @@ def test_two_processes_train_together_under_torchrun(videos, tmp_path):
     assert found[-1] < found[0]
 
 
-def test_the_loss_goes_down_on_clips(videos):
+def test_the_loss_on_clips_decreases(videos):
     words = ["--epochs", "25", "--size", "32", "--batch-size", "2"]
     found = losses(run(CLIPS, *videos, *words))
     assert len(found) == 25
@@ -105,7 +105,7 @@ def test_the_loss_goes_down_on_clips(videos):
 
 @pytest.fixture(scope="module")
 def killed(small_videos, tmp_path_factory):
-    """Return what a run on clips was started with, and the checkpoint it left when killed."""
+    """Return the arguments of a killed run on clips, and its checkpoint."""
     checkpoint = tmp_path_factory.mktemp("killed") / "run.pt"
     words = [*small_videos, "--size", "32", "--batch-size", "1", "--save-every", "5"]
     where = ["--checkpoint", str(checkpoint)]
@@ -114,7 +114,7 @@ def killed(small_videos, tmp_path_factory):
     return words, checkpoint
 
 
-def test_a_killed_run_on_clips_ends_as_one_that_was_never_stopped(killed, tmp_path):
+def test_a_killed_and_resumed_run_on_clips_equals_an_uninterrupted_one(killed, tmp_path):
     words, left = killed
     resumed, whole = tmp_path / "resumed.pt", tmp_path / "whole.pt"
     shutil.copy(left, resumed)
@@ -122,14 +122,14 @@ def test_a_killed_run_on_clips_ends_as_one_that_was_never_stopped(killed, tmp_pa
     words = [*words, "--epochs", str(at["loader"]["epoch"] + 3)]
     rest = run(CLIPS, *words, "--checkpoint", str(resumed))
     said = run(CLIPS, *words, "--checkpoint", str(whole))
-    assert rest.startswith(f"going on after step {at['step']}\n")
+    assert rest.startswith(f"resuming after step {at['step']}\n")
     assert losses(rest)[1:] == losses(said)[-2:]
     found, wanted = (torch.load(path, weights_only=True) for path in (resumed, whole))
     assert (found["step"], found["loader"]) == (wanted["step"], wanted["loader"])
     torch.testing.assert_close(found["network"], wanted["network"])
 
 
-def test_a_killed_run_on_clips_goes_on_with_two_processes(killed, tmp_path):
+def test_a_killed_run_on_clips_resumes_with_two_processes(killed, tmp_path):
     words, left = killed
     resumed = tmp_path / "resumed.pt"
     shutil.copy(left, resumed)
@@ -137,7 +137,7 @@ def test_a_killed_run_on_clips_goes_on_with_two_processes(killed, tmp_path):
     epochs = at["loader"]["epoch"] + 3
     words = [*words, "--epochs", str(epochs), "--checkpoint", str(resumed)]
     said = run(*TWO_PROCESSES, CLIPS, *words)
-    assert said.startswith(f"going on after step {at['step']}\n")
+    assert said.startswith(f"resuming after step {at['step']}\n")
     last = at["step"] + steps(epochs, 7, 2, at["loader"])
     assert torch.load(resumed, weights_only=True)["step"] == last
     assert f"step {last} loss" in said

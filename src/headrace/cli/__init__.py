@@ -1,4 +1,4 @@
-"""The command line: one file per command; flags build the values the library itself takes."""
+"""Command line: one module per command; flags build the option classes of the library."""
 
 import atexit
 import os
@@ -11,16 +11,16 @@ from headrace.extras import check_extra
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; end the process with its exit code.
+    """Run a command and exit with its code.
 
     Args:
-        arguments: What was typed; None means the arguments of this process.
+        arguments: Command line without the program name; None: `sys.argv[1:]`.
     """
     codes: list[int] = []
     if arguments is None:
-        # Before the imports: what they register for the exit is called before this.
-        atexit.register(lambda: _end_at_once(codes[0]) if codes else None)
-    # There is nothing to keep yet: Ctrl-C ends the imports without a traceback of them.
+        # atexit handlers run last in, first out: those of later imports run before this one.
+        atexit.register(lambda: _exit_now(codes[0]) if codes else None)
+    # No results exist yet, so Ctrl-C during the imports ends the process without a traceback.
     handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         check_extra("run", "the command")
@@ -38,13 +38,13 @@ def main(arguments: list[str] | None = None) -> None:
         raise
 
 
-def _end_at_once(code: int) -> None:
-    """End the process without the interpreter's last collection, which takes seconds with PyTorch.
+def _exit_now(code: int) -> None:
+    """Exit without the interpreter's final garbage collection: seconds with PyTorch loaded.
 
-    All is written by now, threads have ended, and whatever registered for the exit was called.
+    Runs as the last atexit handler, when all files are written and all threads have ended.
     """
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, OSError):  # closed, or nobody reads it any more
+        with suppress(AttributeError, OSError):  # closed stream or pipe
             stream.flush()
     os._exit(code)
 

@@ -1,4 +1,4 @@
-"""`headrace annotate`: boxes of objects in images, videos and streams, drawn and listed."""
+"""`headrace annotate`: object detection in images, videos and streams."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,8 +23,8 @@ _PARAMETERS: Final = (
         InputOptions,
         only="sources",
         sources={
-            "help": "Pictures (PNG, JPEG, WebP) or videos, or folders of either; or cameras and "
-            "streams, as of headrace run.",
+            "help": "Images (PNG, JPEG, WebP) or videos, folders of them, or the live sources of "
+            "headrace run.",
             "is_needed": True,
         },
     ),
@@ -32,7 +32,7 @@ _PARAMETERS: Final = (
         ComputeOptions,
         only="model_name weights",
         model_name={
-            "help": "A detector of torchvision: headrace models lists them.",
+            "help": "torchvision detection model; headrace models lists them.",
             "default": "fasterrcnn_resnet50_fpn_v2",
         },
     ),
@@ -41,10 +41,10 @@ _PARAMETERS: Final = (
     *parameters(
         InputOptions,
         only="stride max_steps on_error decode",
-        stride={"help": "Every n-th frame or picture."},
+        stride={"help": "Process every n-th frame or image; 1 means all."},
         on_error={
-            "help": "Damaged frames and pictures end it, are left out, or (frames) come as FFmpeg "
-            "shows them."
+            "help": "At damaged frames or images: stop, leave them out, or (frames only) keep "
+            "FFmpeg's concealment."
         },
     ),
     *parameters(ComputeOptions, only="device"),
@@ -54,7 +54,7 @@ _PARAMETERS: Final = (
         OutputOptions,
         only="out video",
         out={"default": Path("headrace_annotate")},
-        video={"help": "Write an annotated video, or pictures, or not."},
+        video={"help": "Write an annotated video or annotated images, or not."},
     ),
     *parameters(DetectionOptions),
     DRY_RUN,
@@ -64,7 +64,15 @@ _PARAMETERS: Final = (
 
 def _annotate(**typed: Any) -> None:
     is_live = _is_live(typed["sources"])
-    options = _options(typed, is_live=is_live)
+    execution = configured(ExecutionOptions, typed)
+    choice = configured(BoxChoice, typed)
+    options = RunOptions(
+        input=configured(InputOptions, typed),
+        compute=configured(ComputeOptions, typed, execution=execution),
+        output=configured(OutputOptions, typed),
+        # coco.json and the tables are written at the end, and a live run may never end.
+        detection=configured(DetectionOptions, typed, choice=choice, lines=is_live),
+    )
     if not is_live:
         check_present(typed["sources"])
     run_and_conclude(options, lambda options: None if is_live else options, typed)
@@ -73,26 +81,14 @@ def _annotate(**typed: Any) -> None:
 annotate = with_parameters(
     _annotate,
     _PARAMETERS,
-    "Find objects in pictures or videos: boxes drawn, and listed for COCO and as Parquet.",
+    "Detect objects in images or videos; draw the boxes, and write them as COCO and Parquet.",
 )
 
 
 def _is_live(sources: Sequence[str]) -> bool:
-    """Return whether a source is a camera, an address or a list of addresses."""
+    """Whether a source is a camera, an address or a list of addresses."""
     return any(
         (is_live_address(source) and not (source.isdecimal() and Path(source).exists()))
         or source.endswith(".streams")
         for source in sources
-    )
-
-
-def _options(typed: dict[str, Any], *, is_live: bool) -> RunOptions:
-    execution = configured(ExecutionOptions, typed)
-    choice = configured(BoxChoice, typed)
-    return RunOptions(
-        input=configured(InputOptions, typed),
-        compute=configured(ComputeOptions, typed, execution=execution),
-        output=configured(OutputOptions, typed),
-        # coco.json and tables appear at the end of a run, and a live run may not end.
-        detection=configured(DetectionOptions, typed, choice=choice, lines=is_live),
     )

@@ -1,4 +1,4 @@
-"""`headrace`: table of commands; errors as one line and an exit code."""
+"""`headrace`: the table of commands; errors become one line and an exit code."""
 
 import os
 import sys
@@ -12,44 +12,45 @@ import typer
 
 from headrace.cli import profile
 from headrace.cli.progress import silenced
-from headrace.cli.signals import INTERRUPTED, TERMINATED, end_at_once
+from headrace.cli.signals import INTERRUPTED, TERMINATED, restore_default_sigint
 from headrace.cli.sources import list_line
-from headrace.cli.usage_errors import CommandList, UsageError, reword_usage_error
+from headrace.cli.typer_commands import CommandList, UsageError, build_command, reword_usage_error
 from headrace.errors import ConfigError, HeadraceError, MediaError
 from headrace.redaction import without_secrets
 
 FAILED = 1
 """Exit code of a command that failed."""
 USAGE = 2
-"""Exit code of a command line that is not possible; typer uses the same."""
+"""Exit code of a usage error, as in typer."""
 _ARGUMENTS = "headrace.arguments"
 """Key of the command line in `ctx.meta`, for error messages."""
 _COMMANDS = {
-    "demo": "Run a classifier on drawn videos, from file to report; downloads nothing.",
+    "demo": "Run a classifier on generated videos, from file to report, without a download.",
     "run": "Run a model on videos: predictions, annotated video and report in one folder.",
-    "annotate": "Find objects in pictures or videos: boxes drawn, and listed for COCO and as "
+    "annotate": "Detect objects in images or videos; draw the boxes, and write them as COCO and "
     "Parquet.",
-    "launch": "Run several models at once, each a process of its own, and compare them.",
-    "compare": "Compare recorded runs: environment differences, then figures.",
-    "models": "List the models that can be run, with size and weights.",
-    "report": "Render the report of a run, or of all benchmarks, again.",
-    "clip": "Read one clip; print its indices and times, show its first and last frame.",
-    "index": "Index videos: a table of what they are and what is wrong with them.",
-    "doctor": "Report what this machine has; check a dataset, or that frames of files are right.",
-    "plan": "Compare strategies for random frames: speed, memory, bias and noise; recommend one.",
-    "proxy": "Write small copies with short GOPs, from which random frames come fast.",
-    "profile": "Profile a training script as it is; report whether it waits for its data.",
-    "extract": "Take frames or features out of many videos, and keep them.",
-    "bench": "Measure on your own videos and machine.",
-    "cache": "Look after the cache of results, and stores of packed frames.",
+    "launch": "Run several models at once, each in its own process, and compare them.",
+    "compare": "Compare recorded runs: differences in environment, then in figures.",
+    "models": "List the available models with their size and weights.",
+    "report": "Render the report of a run or of bench all again.",
+    "clip": "Read one clip; print its indices and times; write its first and last frame.",
+    "index": "Index videos: a table of their properties and problems.",
+    "doctor": "Describe this machine; check a LeRobot dataset, or compare seeks with linear reads.",
+    "plan": "Compare sampling strategies: speed, memory, bias and noise; recommend one.",
+    "proxy": "Write small copies with short GOPs, for fast random access.",
+    "profile": "Profile an unchanged training script; report whether it waits for data.",
+    "extract": "Extract frames or features from many videos.",
+    "bench": "Run benchmarks on your own videos and machine.",
+    "cache": "Inspect and prune the cache of results and stores of packed frames.",
 }
-"""Name → first sentence of its help, in the order of `--help`, which imports no command.
-`headrace.cli.run` holds `run`, a function or a Typer app."""
+"""Command → first sentence of its help, so that `--help` imports no command.
+
+The module `headrace.cli.<command>` has a function or Typer app of the same name."""
 _GLOBAL_FLAGS = ("--debug", "--quiet")
 """Flags that are accepted at any position."""
 _EPILOG = (
-    "Exit codes: 0 done, 1 failed (one line says why), 2 usage, 3 done but for what is named, "
-    "130 interrupted, 143 terminated."
+    "Exit codes: 0 success, 1 failure (with a one-line reason), 2 usage error, 3 success with "
+    "listed losses, 130 interrupted, 143 terminated."
 )
 
 
@@ -58,9 +59,9 @@ class _InterruptedError(Exception):
 
 
 class _Commands(CommandList):
-    """The commands, each imported at its first use.
+    """Commands, each imported on first use.
 
-    Ctrl-C is reported, where typer is silent; usage errors have headrace's words.
+    Unlike typer's group, it reports Ctrl-C and rewords usage errors.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -79,11 +80,11 @@ class _Commands(CommandList):
             if isinstance(command, typer.Typer):
                 self.commands[cmd_name] = typer.main.get_group(command)
             else:
-                single = typer.Typer(add_completion=False, rich_markup_mode=None)
                 settings, kind = (getattr(module, name, None) for name in ("CONTEXT", "COMMAND"))
-                single.command(cmd_name, cls=kind, context_settings=settings)(command)
-                self.commands[cmd_name] = typer.main.get_command(single)
-        if cmd_name not in _COMMANDS:  # typer suggests near names among the loaded commands
+                self.commands[cmd_name] = build_command(
+                    cmd_name, command, cls=kind, context_settings=settings
+                )
+        if cmd_name not in _COMMANDS:  # typer suggests similar names of loaded commands only
             for name in _COMMANDS:
                 self.get_command(ctx, name)
         return self.commands.get(cmd_name)
@@ -126,29 +127,32 @@ app = typer.Typer(
 def _root(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error; works anywhere.")
+        bool, typer.Option("--debug", help="Print tracebacks of errors; allowed at any position.")
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Show no progress on stderr; works anywhere.")
+        bool, typer.Option("--quiet", help="Print no progress to stderr; allowed at any position.")
     ] = False,
 ) -> None:
     """Video engine for PyTorch: exact frames, and the bottleneck of your pipeline."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; end the process with its exit code."""
+    """Run a command and exit with its code."""
     _prepare_streams()
     arguments = sys.argv[1:] if arguments is None else arguments
-    count = profile.count_own_arguments(arguments)
-    own, others = arguments[:count], arguments[count:]
-    is_debug, is_quiet = (flag in own for flag in _GLOBAL_FLAGS)
-    arguments = [*(word for word in own if word not in _GLOBAL_FLAGS), *others]
+    count = profile.count_headrace_arguments(arguments)
+    headrace_arguments, script_arguments = arguments[:count], arguments[count:]
+    is_debug, is_quiet = (flag in headrace_arguments for flag in _GLOBAL_FLAGS)
+    arguments = [
+        *(word for word in headrace_arguments if word not in _GLOBAL_FLAGS),
+        *script_arguments,
+    ]
     try:
         with silenced() if is_quiet else nullcontext():
             _run(arguments)
     except SystemExit as end:
         if end.code in (INTERRUPTED, TERMINATED):
-            end_at_once()
+            restore_default_sigint()
         raise
     except HeadraceError as error:
         line = list_line(error.source, arguments) if isinstance(error, MediaError) else ""
@@ -157,14 +161,14 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(USAGE if isinstance(error, ConfigError) else FAILED)
     except (KeyboardInterrupt, _InterruptedError):
         print("headrace: interrupted", file=sys.stderr)
-        end_at_once()
+        restore_default_sigint()
         sys.exit(INTERRUPTED)
     except OSError as error:
-        # The reader closed the pipe, as in `headrace index ... | head`, or the disk is full.
+        # The pipe is closed, as in `headrace index ... | head`, or the disk is full.
         sys.stdout = None
         if not isinstance(error, BrokenPipeError):
             reason = (error.strerror or str(error)).lower()
-            print(f"headrace: cannot write to the standard output: {reason}", file=sys.stderr)
+            print(f"headrace: cannot write to standard output: {reason}", file=sys.stderr)
         sys.exit(FAILED)
 
 
@@ -177,14 +181,14 @@ def _run(arguments: list[str]) -> None:
         else:
             app(arguments, prog_name="headrace")
     finally:
-        # Here, since an error at the end of the process could not be reported.
+        # Flush here: an error in the flush at interpreter exit could not be handled.
         sys.stdout.flush()
 
 
 def _prepare_streams() -> None:
-    """Open the standard streams that the parent process closed; escape what they cannot encode.
+    """Open standard streams that the parent process closed; escape unencodable characters.
 
-    A pipe or a file has the code page of Windows there, where one letter would end the command.
+    On Windows a pipe or file uses the code page, where one character outside it would raise.
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:

@@ -1,4 +1,4 @@
-"""`headrace bench all`: every benchmark on the user's own videos, in one report."""
+"""`headrace bench all`: all benchmarks on the user's own videos, in one report."""
 
 import json as json_format
 import sys
@@ -12,6 +12,7 @@ import typer
 from headrace.cli.config_flags import JSON, configured, option, parameters, with_parameters
 from headrace.cli.progress import is_silenced, print_above, progress_line
 from headrace.cli.signals import ending_on_sigterm
+from headrace.cli.typer_commands import build_command
 
 if TYPE_CHECKING:
     from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
     from headrace.bench.suite.suite_selection import Planned
 
 
-OUT: Final = option("out", Path, Path("headrace_bench"), "Folder of the results.")
+OUT: Final = option("out", Path, Path("headrace_bench"), "Output folder.")
 _OPTIONS: Final = (
     OUT,
-    option("only", str, "", "Measure these alone, with commas between them.", metavar="NAMES"),
-    option("skip", str, "", "All but these.", metavar="NAMES"),
-    option("again", bool, False, "Measure anew what the folder holds already.", "--rerun"),
-    option("dry_run", bool, False, "Say what it would do, and how long.", "--dry-run"),
+    option("only", str, "", "Run only these benchmarks, separated by commas.", metavar="NAMES"),
+    option("skip", str, "", "Run all but these, separated by commas.", metavar="NAMES"),
+    option("again", bool, False, "Repeat benchmarks that the folder has results of.", "--rerun"),
+    option(
+        "dry_run", bool, False, "List the benchmarks and their duration; run none.", "--dry-run"
+    ),
     JSON,
 )
 
@@ -33,7 +36,7 @@ _OPTIONS: Final = (
 def bench_all(
     *, out: Path, only: str, skip: str, again: bool, dry_run: bool, json: bool, **typed: Any
 ) -> None:
-    """Ask all benchmarks of videos, with one model, and report what they found."""
+    """Run the benchmarks with one model, and write their report."""
     from headrace.bench.registry import BENCHMARKS
     from headrace.bench.suite.suite_runner import measure_registered, prepare_suite
     from headrace.bench.suite.suite_selection import Choice, SuiteConfig
@@ -53,17 +56,16 @@ def bench_all(
 
 
 def command_of_all() -> Any:
-    """Return the command, to be called with a list of arguments."""
+    """Return the Click command."""
     from headrace.bench.suite.suite_selection import SuiteConfig
 
     summary = "All benchmarks in one report, the largest gain first."
-    app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command("all")(with_parameters(bench_all, [*parameters(SuiteConfig), *_OPTIONS], summary))
-    return typer.main.get_command(app)
+    options = [*parameters(SuiteConfig), *_OPTIONS]
+    return build_command("all", with_parameters(bench_all, options, summary))
 
 
 def run_suite(suite: "Suite", *, as_json: bool) -> None:
-    """Hold a suite, print what it found, and end with its exit code."""
+    """Run a suite, print its results, and exit with its code."""
     from headrace.report.text import printable
 
     if not as_json:
@@ -75,9 +77,12 @@ def run_suite(suite: "Suite", *, as_json: bool) -> None:
         if not (is_interrupted and is_empty):
             _conclude(suite, record, as_json=as_json)
         if is_interrupted:
-            kept = f"what was measured is kept in {suite.folder}"
-            said = "before anything was measured" if is_empty else kept
-            print(f"headrace: interrupted; {said}", file=sys.stderr)
+            state = (
+                "no benchmark had finished"
+                if is_empty
+                else f"finished benchmarks are kept in {suite.folder}"
+            )
+            print(f"headrace: interrupted; {state}", file=sys.stderr)
             raise typer.Exit(ending.exit_code)
     failed = [result for result in record.chapters if result.outcome == "failed"]
     for result in failed:
@@ -92,7 +97,7 @@ def _names(flag: str, text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if text and not names:
         raise typer.BadParameter(
-            f"names with commas between them, got {text!r}", param_hint=f"'{flag}'"
+            f"must be names separated by commas, got {text!r}", param_hint=f"'{flag}'"
         )
     return names
 
@@ -100,10 +105,10 @@ def _names(flag: str, text: str) -> tuple[str, ...]:
 def _announcement(suite: "Suite") -> str:
     from headrace.profiling.number_format import counted
 
-    due, taken = len(suite.due), sum(planned.result.is_taken for planned in suite.planned)
-    already = f"; {taken} measured before" if taken else ""
-    long = f", about {_duration(suite.seconds)}" if due else ""
-    return f"To be measured: {counted(due, 'benchmark')}{long}{already}. Folder: {suite.folder}"
+    due, num_before = len(suite.due), sum(planned.result.is_taken for planned in suite.planned)
+    before = f"; {num_before} measured before" if num_before else ""
+    duration = f", about {_duration(suite.seconds)}" if due else ""
+    return f"To measure: {counted(due, 'benchmark')}{duration}{before}. Folder: {suite.folder}"
 
 
 def _duration(seconds: float) -> str:
@@ -111,7 +116,7 @@ def _duration(seconds: float) -> str:
 
 
 def _list(suite: "Suite", *, as_json: bool) -> None:
-    """Print what would be done with each benchmark."""
+    """Print the state of each benchmark, for a dry run."""
     from headrace.report.text import listed, printable
 
     if as_json:
@@ -132,20 +137,20 @@ def _list(suite: "Suite", *, as_json: bool) -> None:
 
 
 def _list_row(planned: "Planned") -> tuple[str, str, str]:
-    """Name, what is done with it, and with which options or why."""
+    """Return the name, state, and options or reason of a benchmark."""
     result, name = planned.result, planned.benchmark.name
     if planned.is_due:
         is_option = [word.startswith("--") for word in result.alone]
         options = result.alone[is_option.index(True) :] if any(is_option) else ()
-        about = f"about {_duration(planned.benchmark.terms.seconds)}"
-        return name, about, " ".join(options) or "with its defaults"
+        duration = f"about {_duration(planned.benchmark.terms.seconds)}"
+        return name, duration, " ".join(options) or "with default options"
     if result.is_taken and result.created is not None:
         return name, "measured before", f"{result.created:%Y-%m-%d %H:%M} UTC"
     return name, result.outcome, result.why or ""
 
 
 def _conclude(suite: "Suite", record: "SuiteRecord", *, as_json: bool) -> None:
-    """Print what was found and write the page."""
+    """Print the results and write the page."""
     from headrace.bench.suite.ranking import rank
     from headrace.bench.suite.suite_page import PAGE, render_suite_text, suite_json, write_page
     from headrace.bench.suite.suite_record import SUITE
@@ -154,7 +159,7 @@ def _conclude(suite: "Suite", record: "SuiteRecord", *, as_json: bool) -> None:
     ranking = rank([planned.benchmark for planned in suite.planned], record, folder)
     files = {"report": folder / PAGE, "record": folder / SUITE}
     print(suite_json(ranking, folder, files) if as_json else render_suite_text(ranking))
-    # Last, so that a full disk does not cost what was found.
+    # Last, so that the results are printed even on a full disk.
     write_page(ranking, folder)
     if not as_json:
         print(f"Report: {files['report']}\nRecord: {files['record']}")
@@ -162,7 +167,7 @@ def _conclude(suite: "Suite", record: "SuiteRecord", *, as_json: bool) -> None:
 
 @contextmanager
 def progress_of_suite(*, is_quiet: bool) -> "Iterator[SuiteObserver]":
-    """Show what is measured, and say how each benchmark ended, in a line that stays."""
+    """Show the benchmark in progress; print a line for each finished one."""
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from headrace.bench.suite.suite_runner import SuiteObserver
@@ -170,8 +175,8 @@ def progress_of_suite(*, is_quiet: bool) -> "Iterator[SuiteObserver]":
     from headrace.report.text import printable
 
     measured = ""
-    words = TextColumn("{task.description}", markup=False)
-    columns = (SpinnerColumn(), words, TimeElapsedColumn())
+    description = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), description, TimeElapsedColumn())
     with progress_line(*columns, is_quiet=is_quiet) as line:
 
         def begin(planned: "Planned", number: int, of: int) -> None:
@@ -181,16 +186,16 @@ def progress_of_suite(*, is_quiet: bool) -> "Iterator[SuiteObserver]":
                 line.remove_task(task)
             line.add_task(measured, total=None)
 
-        def progress(what: str, done: int, of: int) -> None:
-            turn = f" ({done + 1} of {of})" if of else ""
-            text = printable(f"{measured}, {what}{turn}")
+        def progress(description: str, done: int, total: int) -> None:
+            position = f" ({done + 1} of {total})" if total else ""
+            text = printable(f"{measured}, {description}{position}")
             for task in line.task_ids:
-                line.update(task, description=text, completed=done, total=of or None)
+                line.update(task, description=text, completed=done, total=total or None)
 
         def end(result: "BenchmarkOutcome", number: int, of: int) -> None:
-            why = f": {result.why}" if result.why else ""
-            took = f" after {seconds(result.seconds)}" if result.seconds is not None else ""
-            text = f"{number} of {of}: {result.experiment} {result.outcome}{took}{why}"
+            reason = f": {result.why}" if result.why else ""
+            after = f" after {seconds(result.seconds)}" if result.seconds is not None else ""
+            text = f"{number} of {of}: {result.experiment} {result.outcome}{after}{reason}"
             if not (is_quiet or is_silenced()):
                 print_above(line, printable(text))
 

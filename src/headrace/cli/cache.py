@@ -1,4 +1,4 @@
-"""`headrace cache`: state, verification, pruning and keys of the cache of results."""
+"""`headrace cache`: state, verification, pruning and keys of the result cache."""
 
 import json as json_format
 import sys
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from headrace.cli.config_flags import JsonFlag
 from headrace.cli.progress import progress
 from headrace.cli.sources import read_text
 
@@ -24,51 +25,50 @@ if TYPE_CHECKING:
 cache = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Look after the cache of results, and stores of packed frames.",
+    help="Inspect and prune the cache of results and stores of packed frames.",
 )
 
 CACHE_OPTION: Final = typer.Option(
     "--cache",
     envvar="HEADRACE_CACHE",
     metavar="sqlite|PATH|redis://HOST",
-    help="Which cache; a password is safest in the environment.",
+    help="Cache to use; give a password in the environment only.",
 )
 _Where = Annotated[str, CACHE_OPTION]
 _Spill = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="A store of packed frames, instead of the cache."),
+    typer.Option(metavar="DIR", help="Use this store of packed frames instead of the cache."),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")]
 _DEFAULT = "sqlite"
 
 
 @cache.command()
-def info(cache: _Where = _DEFAULT, spill: _Spill = None, json: _Json = False) -> None:
-    """Say where the cache is, how full, and how it is set up."""
+def info(cache: _Where = _DEFAULT, spill: _Spill = None, json: JsonFlag = False) -> None:
+    """Print the location, size and settings of the cache."""
     if spill is not None:
         from headrace.cache.spill_store import SpillStore
 
         with SpillStore.open(spill, budget=None) as frames:
             contents = frames.state()
         facts = {name: getattr(contents, name) for name in _SPILL_FACTS}
-        print(json_format.dumps(facts, indent=1) if json else "\n".join(spill_lines(contents)))
+        print(json_format.dumps(facts, indent=1) if json else "\n".join(_spill_lines(contents)))
         return
     with _store(cache) as store:
         state = store.state()
     if json:
         print(json_format.dumps(asdict(state), indent=1))
     else:
-        print("\n".join(info_lines(state)))
+        print("\n".join(_info_lines(state)))
 
 
 @cache.command()
 def verify(
-    repair: Annotated[bool, typer.Option("--repair", help="Remove what is damaged.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Remove damaged results.")] = False,
     cache: _Where = _DEFAULT,
     spill: _Spill = None,
-    json: _Json = False,
+    json: JsonFlag = False,
 ) -> None:
-    """Check every result; exit code 1 where damage is left."""
+    """Check every result; exit with code 1 if damage remains."""
     from headrace.cache.maintenance import verify as verified
     from headrace.profiling.number_format import counted
 
@@ -97,20 +97,23 @@ def verify(
 def prune(
     to: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Until the rest fits, as 1GiB; longest unused first."),
+        typer.Option(
+            metavar="SIZE", help="Remove the longest unused until the rest fits, such as 1GiB."
+        ),
     ] = None,
     older_than: Annotated[
-        str | None, typer.Option(metavar="TIME", help="What was not used for so long, as 30d.")
+        str | None,
+        typer.Option(metavar="TIME", help="Remove results unused for this long, such as 30d."),
     ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Remove everything.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be removed.")
+        bool, typer.Option("--dry-run", help="Print what would be removed; remove nothing.")
     ] = False,
     cache: _Where = _DEFAULT,
     spill: _Spill = None,
-    json: _Json = False,
+    json: JsonFlag = False,
 ) -> None:
-    """Remove results: until the rest fits, what is old, or everything."""
+    """Remove results by size, by age, or all."""
     from headrace.cache.maintenance import prune as pruned
     from headrace.errors import ConfigError
     from headrace.units import parse_bytes, parse_seconds
@@ -122,7 +125,7 @@ def prune(
     with nullcontext(_segments(spill)) if spill is not None else _store(cache) as store:
         done = pruned(store, to_bytes=to_bytes, older_than_seconds=seconds, dry_run=dry_run)
     noun = "result" if spill is None else "segment"
-    print(json_format.dumps(asdict(done), indent=1) if json else pruning_line(done, noun))
+    print(json_format.dumps(asdict(done), indent=1) if json else _pruning_line(done, noun))
 
 
 @cache.command()
@@ -130,13 +133,13 @@ def explain(
     keys: Annotated[
         list[str],
         typer.Argument(
-            metavar="KEY...", help="Digits of a key, or a file of one; two are compared."
+            metavar="KEY...", help="First digits of a key, or a file with a key; two are compared."
         ),
     ],
     cache: _Where = _DEFAULT,
-    json: _Json = False,
+    json: JsonFlag = False,
 ) -> None:
-    """Show the parts of a key, how two keys differ, why one missed."""
+    """Show the parts of a key, the difference of two keys, or the reason of a miss."""
     from headrace.cache.key import differences
     from headrace.errors import ConfigError
 
@@ -149,9 +152,9 @@ def explain(
         first, second = (_key(store, text) for text in keys)
     changes = differences(first, second)
     if json:
-        print(json_format.dumps([asdict(text) for text in changes], indent=1))
+        print(json_format.dumps([asdict(change) for change in changes], indent=1))
     else:
-        print("\n".join(difference_lines(changes, ("first", "second"))))
+        print("\n".join(_difference_lines(changes, ("first", "second"))))
 
 
 def _explain(store: "Store", key: "ChunkKey", *, as_json: bool) -> None:
@@ -162,33 +165,34 @@ def _explain(store: "Store", key: "ChunkKey", *, as_json: bool) -> None:
     if entry is None:
         with progress(is_quiet=as_json) as show:
             close = nearest(store, key, on_progress=partial(show, "looking for the nearest"))
-    arrays = (
-        {name: (str(a.dtype), list(a.shape)) for name, a in entry.arrays.items()} if entry else {}
-    )
+    arrays = {
+        name: {"dtype": str(array.dtype), "shape": list(array.shape)}
+        for name, array in (entry.arrays.items() if entry else ())
+    }
     if as_json:
         facts: dict[str, Any] = {
             "digest": key.digest,
             "key": json_format.loads(key.text),
             "is_kept": entry is not None,
-            "arrays": {name: {"dtype": d, "shape": s} for name, (d, s) in arrays.items()},
+            "arrays": arrays,
             "nearest": None if close is None else close.key.digest,
             "differences": [] if close is None else [asdict(d) for d in close.differences],
         }
         print(json_format.dumps(facts, indent=1))
         return
-    print("\n".join(key_lines(key)))
+    print("\n".join(_key_lines(key)))
     if entry is not None:
-        held = ", ".join(f"{name} {kind} {shape}" for name, (kind, shape) in arrays.items())
-        print(f"Kept in {store.where}: {held}")
+        shapes = ", ".join(f"{name} {a['dtype']} {a['shape']}" for name, a in arrays.items())
+        print(f"Stored in {store.where}: {shapes}")
     elif close is None:
         print(f"Not in {store.where}, which is empty")
     else:
-        print(f"Not in {store.where}. Nearest there is {close.key.digest}")
-        print("\n".join(difference_lines(close.differences, ("this key", "nearest"))))
+        print(f"Not in {store.where}. The nearest stored key is {close.key.digest}")
+        print("\n".join(_difference_lines(close.differences, ("this key", "nearest"))))
 
 
 def _key(store: "Store", text: str) -> "ChunkKey":
-    """Return the key named by a text: a file that holds it, or digits of a stored one."""
+    """Return the key in the file `text`, or the stored key whose digest starts with `text`."""
     from headrace.cache.key import ChunkKey
     from headrace.cache.maintenance import find
     from headrace.errors import ConfigError
@@ -199,15 +203,15 @@ def _key(store: "Store", text: str) -> "ChunkKey":
     entry = find(store, text)
     if entry is None:
         raise ConfigError(
-            f"no key in {store.where} begins with {text}; to learn why something missed, give a "
-            "file that holds its key as JSON"
+            f"no key in {store.where} begins with {text}; to explain a miss, give a file with the "
+            "key as JSON"
         )
     return entry.key
 
 
 @contextmanager
 def _store(text: str, *, repairs: bool = False) -> "Iterator[Store]":
-    """Yield the opened store; a damaged file keeps its name, unless `repairs`."""
+    """Yield the opened store; with `repairs`, a damaged file is renamed and replaced."""
     from headrace.cache.cache_url import open_store
     from headrace.errors import CacheError
 
@@ -232,26 +236,26 @@ def _segments(spill: Path) -> "SpillSegments":
     return SpillSegments(SpillFolder(spill.expanduser(), budget=None))
 
 
-_SHOWN: Final = 6
-"""Values of a list that are printed."""
+_MAX_VALUES: Final = 6
+"""Max values of a list in the output."""
 _WIDTH: Final = 60
+"""Max characters of a value in the output."""
 
 
-def info_lines(state: "StoreState") -> Iterator[str]:
-    """Return the lines of a store's state."""
-    from headrace.profiling.number_format import count, gibibytes, megabytes, percent
+def _info_lines(state: "StoreState") -> Iterator[str]:
+    from headrace.profiling.number_format import count, counted, gibibytes, megabytes, percent
     from headrace.report.text import aligned, printable
 
-    bound = "no bound" if state.bound_bytes is None else f"of {gibibytes(state.bound_bytes)}"
+    limit = "no limit" if state.bound_bytes is None else f"of {gibibytes(state.bound_bytes)}"
     rows = [
         ("cache", state.where),
         ("results", count(state.entries)),
-        ("size", f"{megabytes(state.size_bytes)} {bound}"),
+        ("size", f"{megabytes(state.size_bytes)} {limit}"),
     ]
     if state.hits is not None and state.misses is not None:
         lookups = state.hits + state.misses
         share = f", {percent(state.hits / lookups)}" if lookups else ""
-        rows.append(("hits", f"{count(state.hits)} of {count(lookups)} asked for{share}"))
+        rows.append(("hits", f"{count(state.hits)} of {counted(lookups, 'lookup')}{share}"))
     rows += [("set-up", note) for note in state.notes]
     return map(printable, (line.removeprefix("  ") for line in aligned(rows)))
 
@@ -260,28 +264,29 @@ _SPILL_FACTS: Final = (
     *("where", "frames", "streams", "segments", "size_bytes", "budget_bytes", "unused_seconds"),
     "damaged",
 )
-"""Parts of a `SpillState` that are no counters of this process."""
+"""Fields of `SpillState` about the folder; the others count the work of this process."""
 
 
-def spill_lines(state: "SpillState") -> Iterator[str]:
-    """Return the lines of a spill store's state."""
+def _spill_lines(state: "SpillState") -> Iterator[str]:
     from headrace.profiling.number_format import count, counted, megabytes, seconds
     from headrace.report.text import aligned, printable
 
-    of = f"of {megabytes(state.budget_bytes)}" if state.budget_bytes else "of an unknown budget"
+    budget = f"of {megabytes(state.budget_bytes)}" if state.budget_bytes else "of an unknown budget"
     rows = [
         ("spill", state.where),
         ("frames", f"{count(state.frames)} of {counted(state.streams, 'stream')}"),
-        ("size", f"{megabytes(state.size_bytes)} {of}, in {counted(state.segments, 'segment')}"),
+        (
+            "size",
+            f"{megabytes(state.size_bytes)} {budget}, in {counted(state.segments, 'segment')}",
+        ),
         ("oldest", f"last used {seconds(state.unused_seconds)} ago" if state.segments else "-"),
     ]
     if state.damaged:
-        rows.append(("damaged", f"{count(state.damaged)} in the index; verify names them"))
+        rows.append(("damaged", f"{count(state.damaged)} in the index; verify lists them"))
     return map(printable, (line.removeprefix("  ") for line in aligned(rows)))
 
 
-def pruning_line(done: "Pruning", noun: str = "result") -> str:
-    """Return the line of a pruning."""
+def _pruning_line(done: "Pruning", noun: str) -> str:
     from headrace.profiling.number_format import count, counted, megabytes
 
     verb = "Would remove" if done.is_dry_run else "Removed"
@@ -291,8 +296,7 @@ def pruning_line(done: "Pruning", noun: str = "result") -> str:
     )
 
 
-def key_lines(key: "ChunkKey") -> Iterator[str]:
-    """Yield the lines of a key."""
+def _key_lines(key: "ChunkKey") -> Iterator[str]:
     from headrace.report.text import aligned, printable
 
     yield f"Key {key.digest}"
@@ -300,12 +304,11 @@ def key_lines(key: "ChunkKey") -> Iterator[str]:
     yield from map(printable, aligned(rows))
 
 
-def difference_lines(changes: "Sequence[KeyDifference]", names: tuple[str, str]) -> Iterator[str]:
-    """Yield the lines of differences between two keys."""
+def _difference_lines(changes: "Sequence[KeyDifference]", names: tuple[str, str]) -> Iterator[str]:
     from headrace.report.text import aligned, printable
 
     if not changes:
-        yield "Both are the same key"
+        yield "The keys are equal"
         return
     rows = [("differs in", *names)]
     rows += [(change.name, _value(change.first), _value(change.second)) for change in changes]
@@ -321,8 +324,8 @@ def _rows(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, list) and len(value) > _SHOWN:
-        start = ", ".join(map(json_format.dumps, value[: _SHOWN - 1]))
+    if isinstance(value, list) and len(value) > _MAX_VALUES:
+        start = ", ".join(map(json_format.dumps, value[: _MAX_VALUES - 1]))
         return f"{start}, … {json_format.dumps(value[-1])} ({len(value)} values)"
     text = value if isinstance(value, str) else json_format.dumps(value)
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"

@@ -1,4 +1,4 @@
-"""`headrace compare`: recorded runs, each against the first."""
+"""`headrace compare`: recorded runs, each compared with the first."""
 
 from itertools import groupby, islice
 from pathlib import Path
@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperCommand
 
+from headrace.cli.config_flags import JsonFlag
 from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
 
 _AGAINST: Final = " -- "
-"""Argument in place of `--`, which Click would leave out."""
+"""Replacement for the argument `--`, which Click would drop."""
 _MAX_NAMED: Final = 4
-"""Runs that the error for a folder of runs names."""
+"""Max runs in the error message for a folder of runs."""
 
 
 class _Compare(TyperCommand):
-    """A command whose `--` separates the repeats of one side from those of the next."""
+    """Command whose `--` separates the repeats of the two sides."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Keep each `--` as an argument."""
@@ -33,8 +34,8 @@ def _find_run(path: Path) -> Path:
     """Return the run folder of `path`: the folder itself, or the folder of its `session.json`.
 
     Raises:
-        ConfigError: `path` holds several runs, or results of `headrace bench`. A folder with
-            neither is returned as it is.
+        ConfigError: `path` contains several runs, or results of `headrace bench`. Any other folder
+            is returned unchanged.
     """
     from headrace.bench.registry import BENCHMARKS
     from headrace.report.folder import SESSION
@@ -46,13 +47,13 @@ def _find_run(path: Path) -> Path:
     runs = sorted(session.parent for session in path.glob(f"*/{SESSION}"))
     if runs:
         names = " ".join(map(str, runs[:_MAX_NAMED])) + (" ..." if len(runs) > _MAX_NAMED else "")
-        raise ConfigError(f"{path} is not a run, but a folder of runs; give the runs: {names}")
+        raise ConfigError(f"{path} is a folder of runs, not a run; give the runs: {names}")
     for benchmark in BENCHMARKS:
         name = f"{benchmark.name}.json"
         if path.name == name or (path / name).is_file():
             raise ConfigError(
-                f"{path} holds results of headrace bench {benchmark.name}, not a run; give folders "
-                "of headrace run, of headrace profile --out, or of the workers of a launch"
+                f"{path} has results of headrace bench {benchmark.name}, not a run; give output "
+                "folders of headrace run, headrace profile or workers of headrace launch"
             )
     return path
 
@@ -62,19 +63,19 @@ def compare(
         list[Path],
         typer.Argument(
             metavar="RUN...",
-            help="Folders of runs; each is compared with the first. With --, all before it are "
-            "repeats of one side, and all after it of the other.",
+            help="Run folders; each is compared with the first. With --, the runs before it are "
+            "repeats of one side, the runs after it repeats of the other.",
         ),
     ],
     any_input: Annotated[
-        bool, typer.Option("--any-input", help="Compare runs on different videos, too.")
+        bool, typer.Option("--any-input", help="Allow runs on different videos.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write an HTML page to this file.")] = None,
+    json: JsonFlag = False,
 ) -> None:
-    """Compare recorded runs: environment differences, then figures.
+    """Compare recorded runs: differences in environment, then in figures.
 
-    `compare a1 a2 a3 -- b1 b2 b3` compares repeats, which show how much runs vary.
+    `compare a1 a2 a3 -- b1 b2 b3` compares repeats, which show the variation between runs.
     """
     from headrace.atomic_file import write_whole
     from headrace.profiling.comparison.comparison import compare as compare_sessions
@@ -95,14 +96,14 @@ def compare(
 
 
 def _sides(runs: list[Path], sessions: "dict[str, Session]") -> "list[dict[str, Session]]":
-    """Return the sessions of each side; without `--` all in one, each for itself."""
+    """Return the sessions of each side; without `--`, one side with all sessions."""
     sides: list[dict[str, Session]] = []
     named = iter(sessions.items())
     for is_against, side in groupby(runs, lambda run: str(run) == _AGAINST):
         if not is_against:
             sides.append(dict(islice(named, len(list(side)))))
     if len(sides) < 2 and any(str(run) == _AGAINST for run in runs):
-        raise ConfigError("-- has runs on one side only; give the repeats of both sides")
+        raise ConfigError("-- has runs on one side only; give runs before and after it")
     return sides
 
 

@@ -1,11 +1,11 @@
-"""Options of the command line, made from the fields of a configuration."""
+"""Command-line options generated from the fields of a configuration."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, replace
 from inspect import Parameter, Signature
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Final, TypeVar, get_args
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args
 
 import typer
 
@@ -18,6 +18,7 @@ from headrace.config_fields import (
     option_fields,
 )
 from headrace.errors import HeadraceError
+from headrace.video.image_sequence import RATE_OPTION
 
 Config = TypeVar("Config", bound=Configuration)
 
@@ -28,42 +29,47 @@ def parameters(
     """Return an argument or option for each annotated field, in order.
 
     Args:
-        configuration: Whose fields they are.
-        only: Names of fields, with spaces between them, where others are no options here.
-        changed: Name of a field to what its `Option` has otherwise here; `kind` and `default` are
-            the field's.
+        configuration: Class with the fields.
+        only: Space-separated names of the fields to use; empty means all.
+        changed: Field name → changed attributes of its `Option`; `kind` and `default` change the
+            field.
     """
-    chosen = only.split() or [field.name for field in option_fields(configuration)]
-    found = []
+    names = only.split()
+    result = []
     for field in option_fields(configuration):
-        if field.name in chosen:
-            new = dict(changed.get(field.name, {}))
-            own = {name: new.pop(name) for name in ("kind", "default") if name in new}
-            found.append(_parameter(replace(field, option=replace(field.option, **new), **own)))
-    return found
+        if not names or field.name in names:
+            of_option = dict(changed.get(field.name, {}))
+            of_field = {
+                name: of_option.pop(name) for name in ("kind", "default") if name in of_option
+            }
+            changed_option = replace(field.option, **of_option)
+            result.append(_parameter(replace(field, option=changed_option, **of_field)))
+    return result
 
 
 def configured(configuration: type[Config], typed: dict[str, Any], **given: Any) -> Config:
-    """Return the configuration of what was typed, by the names of its fields.
+    """Return a configuration built from command-line values.
 
     Args:
-        configuration: Whose fields they are.
-        typed: What typer made of the command line; what is no field of it is passed over.
-        given: Fields that are no options, or are others than was typed.
+        configuration: Class to build.
+        typed: Parameter name → value from typer; names without a field are ignored.
+        given: Further fields; they override `typed`.
 
     Raises:
-        typer.BadParameter: a list of numbers or names is none.
-        ConfigError: a value is not possible, or a folder or list holds no video.
+        typer.BadParameter: a comma-separated list is malformed.
+        ConfigError: a value is invalid, or a folder or list holds no video.
     """
-    fields = {field.name: field for field in option_fields(configuration)}
-    found = {name: _value(fields[name], typed[name]) for name in fields if name in typed}
-    return configuration(**found | given)
+    fields = option_fields(configuration)
+    values = {
+        field.name: _value(field, typed[field.name]) for field in fields if field.name in typed
+    }
+    return configuration(**values | given)
 
 
 def with_parameters(
     run: Callable[..., None], parameters: Sequence[Parameter], summary: str
 ) -> Callable[..., None]:
-    """Return `run`, which takes whatever keywords, as a function of these parameters."""
+    """Return `run` as a command function whose signature has these parameters."""
 
     def command(**typed: Any) -> None:
         run(**typed)
@@ -74,33 +80,42 @@ def with_parameters(
 
 
 def option(name: str, kind: Any, default: Any, help: str, *flags: str, **shown: Any) -> Parameter:
-    """Return a parameter that typer makes an option of; `shown` is given to `typer.Option`."""
+    """Return the parameter of a typer option; `shown` is passed to `typer.Option`."""
     return keyword(name, Annotated[kind, typer.Option(*flags, help=help, **shown)], default)
 
 
 def flag_of(parameter: Parameter, typed: object) -> str:
-    """Return the flag by which a value of a parameter is typed."""
+    """Return the flag that sets a parameter to the value `typed`, such as `--no-video`."""
     [shown] = parameter.annotation.__metadata__
-    named = [flag for flag in shown.param_decls or () if flag.startswith("--")]
-    off = "no-" if typed is False else ""
-    return named[0] if named else f"--{off}{parameter.name.replace('_', '-')}"
+    flags = [flag for flag in shown.param_decls or () if flag.startswith("--")]
+    prefix = "no-" if typed is False else ""
+    return flags[0] if flags else f"--{prefix}{parameter.name.replace('_', '-')}"
 
 
 def keyword(name: str, kind: Any, default: Any) -> Parameter:
-    """Return a parameter that is given by its name; without a default, it must be."""
+    """Return a keyword-only parameter; it is required if `default` is `MISSING`."""
     default = Parameter.empty if default is MISSING else default
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
-JSON: Final = option("json", bool, False, "Print JSON, nothing else.", "--json")
+StreamFlag: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Stream of the file: index among all streams, or v:1 for the second video stream."
+    ),
+]
+JsonFlag: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
+JSON: Final = keyword("json", JsonFlag, False)
 SESSION_JSON: Final = option(
-    "json", bool, False, "Print the recorded session as JSON, nothing else.", "--json"
+    "json", bool, False, "Print only the recorded session, as JSON.", "--json"
 )
-DRY_RUN: Final = option("dry_run", bool, False, "Check everything, run nothing.", "--dry-run")
+DRY_RUN: Final = option(
+    "dry_run", bool, False, "Check all options and files; run nothing.", "--dry-run"
+)
 
 
 def checking(check: Callable[[Any], object]) -> Callable[[Any], Any]:
-    """Return the callback of an option: what `check` raises of a value that was typed is usage."""
+    """Return an option callback that turns an error of `check` into a usage error."""
 
     def checked(typed: Any) -> Any:
         if typed is not None:
@@ -116,41 +131,44 @@ def checking(check: Callable[[Any], object]) -> Callable[[Any], Any]:
 def _parameter(field: OptionField) -> Parameter:
     option, kind, default = field.option, field.kind, field.default
     if isinstance(option, VideoArgument):
-        one = str if isinstance(option, SourceArgument) else Path
-        paths = list[one] if option.is_needed else list[one] | None  # type: ignore[valid-type]
-        needed = MISSING if option.is_needed else None
+        item = str if isinstance(option, SourceArgument) else Path
+        paths = list[item] if option.is_needed else list[item] | None  # type: ignore[valid-type]
         shown = typer.Argument(help=option.help, metavar=option.metavar)
-        return keyword(field.name, Annotated[paths, shown], needed)
-    least, most = option.least, option.most
+        default = MISSING if option.is_needed else None
+        return keyword(field.name, Annotated[paths, shown], default)
+    least = option.least
     if isinstance(kind, UnionType) and str in get_args(kind) and int in get_args(kind):
-        kind = str  # what is typed is text, whatever else the field takes
+        kind = str  # typer rejects `int | str`
     if option.is_repeated:
         kind, default = list[str] | None, None
     elif field.item is not None:
         kind, least = str | None, None
         default = default if default is MISSING else ",".join(map(str, default)) or None
-    shown = shown_option(option, min=least, max=most)
+    shown = shown_option(option, min=least, max=option.most)
     return keyword(field.name, Annotated[kind, shown], default)
 
 
 def shown_option(option: Option, **bounds: Any) -> Any:
-    """Return what typer shows and checks of an option."""
+    """Return the typer option of a field's `Option`, with `bounds` on its value."""
     return typer.Option(
         *option.flags,
         help=option.help,
         metavar=option.metavar,
         callback=option.check and checking(option.check),
-        autocompletion=_completing(option.completions) if option.completions else None,
+        autocompletion=_completer(option.completions) if option.completions else None,
         envvar=option.variable,
         **bounds,
     )
 
 
-def _completing(known: Mapping[str, str]) -> Callable[[str], list[tuple[str, str]]]:
-    def completed(begun: str) -> list[tuple[str, str]]:
-        return [(value, words) for value, words in known.items() if value.startswith(begun)]
+RateFlag: TypeAlias = Annotated[str | None, shown_option(RATE_OPTION)]
 
-    return completed
+
+def _completer(completions: Mapping[str, str]) -> Callable[[str], list[tuple[str, str]]]:
+    def complete(start: str) -> list[tuple[str, str]]:
+        return [(value, text) for value, text in completions.items() if value.startswith(start)]
+
+    return complete
 
 
 def _value(field: OptionField, typed: Any) -> Any:
@@ -165,16 +183,15 @@ def _value(field: OptionField, typed: Any) -> Any:
     if typed is None:
         return ()
     parts = [part.strip() for part in typed.split(",")]
-    flag, *_ = (*field.option.flags, f"--{field.name.replace('_', '-')}")
-    if field.item not in (int, float):
-        if not all(parts):
-            raise typer.BadParameter(
-                f"names with commas between them, got {typed!r}", param_hint=f"'{flag}'"
-            )
-        return tuple(dict.fromkeys(parts))
+    is_number = field.item in (int, float)
     try:
-        return tuple(dict.fromkeys(map(field.item, parts)))
-    except ValueError as error:
+        values = tuple(dict.fromkeys(map(field.item, parts) if is_number else filter(None, parts)))
+    except ValueError:
+        values = ()
+    if not values or not all(parts):
+        flag, *_ = (*field.option.flags, f"--{field.name.replace('_', '-')}")
         raise typer.BadParameter(
-            f"numbers with commas between them, got {typed!r}", param_hint=flag
-        ) from error
+            f"must be {'numbers' if is_number else 'names'} separated by commas, got {typed!r}",
+            param_hint=f"'{flag}'",
+        )
+    return values

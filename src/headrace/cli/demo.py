@@ -1,4 +1,4 @@
-"""`headrace demo`: a classifier on drawn videos, from file to report, without a download."""
+"""`headrace demo`: a classifier on generated videos, from file to report, without a download."""
 
 import json
 import shlex
@@ -26,42 +26,38 @@ def _demo(**typed: Any) -> None:
     start_ns = SYSTEM_CLOCK.now_ns()
     prepare_folder(output.out)
     fitted = FITTED_FRAMES * len(CLASSES)
-    print(f"Drawing two videos; fitting a classifier to {fitted} of their frames.", flush=True)
+    print(f"Drawing two videos and fitting a classifier to {fitted} of their frames.", flush=True)
     drawn = draw_demo(output.out / "drawn")
-    options = _options(drawn, output)
+    options = RunOptions(
+        input=InputOptions(sources=tuple(map(str, drawn.videos))),
+        compute=ComputeOptions(model_name=drawn.model_name, weights=str(drawn.head)),
+        output=output,
+    )
     print(f"$ {_command(drawn, output.out)}\n", flush=True)
     typed = {"dry_run": False, "json": False}
     other_seconds = (SYSTEM_CLOCK.now_ns() - start_ns) / 1e9
     run_and_conclude(options, lambda options: options, typed, other_seconds=other_seconds)
-    print(_checked(output.out, drawn.videos))
-    print("On a video of yours, with downloaded weights: headrace run VIDEO")
+    print(_accuracy(output.out, drawn.videos))
+    print("For your own video, with downloaded weights: headrace run VIDEO")
 
 
 demo = with_parameters(
     _demo,
     parameters(OutputOptions, only="out", out={"default": Path("headrace_demo")}),
-    "Run a classifier on drawn videos, from file to report; downloads nothing.",
+    "Run a classifier on generated videos, from file to report, without a download.",
 )
 
 
-def _options(drawn: "Demo", output: OutputOptions) -> RunOptions:
-    return RunOptions(
-        input=InputOptions(sources=tuple(map(str, drawn.videos))),
-        compute=ComputeOptions(model_name=drawn.model_name, weights=str(drawn.head)),
-        output=output,
-    )
-
-
 def _command(drawn: "Demo", out: Path) -> str:
-    """Return the command line of the same run, in two lines."""
+    """Return the equivalent `headrace run` command, in two lines."""
     videos, head = (shlex.quote(str(path)) for path in (drawn.head.parent, drawn.head))
     model = f"--model-name {drawn.model_name}"
     return f"headrace run {videos} {model} \\\n    --weights {head} --out {shlex.quote(str(out))}"
 
 
-def _checked(out: Path, videos: Sequence[Path]) -> str:
-    """Return how many frames have the class of their video."""
+def _accuracy(out: Path, videos: Sequence[Path]) -> str:
+    """Return the number of frames whose label is the class drawn in their video, as text."""
     lines = (out / "predictions.jsonl").read_text("utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     right = sum(row["label"] == Path(row["source"]).stem for row in rows)
-    return f"Right: {right} of {len(rows)} frames, by the {len(videos)} videos they were drawn in"
+    return f"Correct labels: {right} of {len(rows)} frames in {len(videos)} videos"

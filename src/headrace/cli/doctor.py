@@ -1,4 +1,4 @@
-"""`headrace doctor`: this machine; a LeRobot dataset; frames by seek against linear reads."""
+"""`headrace doctor`: description of the machine, dataset check, seek check."""
 
 import json as json_format
 import sys
@@ -11,32 +11,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.config_flags import shown_option
+from headrace.cli.config_flags import JsonFlag, RateFlag, StreamFlag
 from headrace.cli.progress import progress, waiting
-from headrace.cli.sources import STREAM, sources_of
+from headrace.cli.sources import sources_of
 from headrace.redaction import masked
-from headrace.video.image_sequence import RATE_OPTION
 
 if TYPE_CHECKING:
     from headrace.loaders.lerobot.dataset_check import DatasetCheck
     from headrace.video.source import Source
 
 _FAULTS = {
-    "mismatches": "DIFFERENT",
-    "refused": "REFUSED, though a linear read returns them",
-    "undecodable": "damaged",
+    "mismatches": ("DIFFERENT", "different"),
+    "refused": ("REFUSED, though a linear read returns them", "refused"),
+    "undecodable": ("damaged", "damaged"),
 }
-"""Field of a result → its heading in the line of a file."""
-_FAULT_COUNTS = {"mismatches": "different", "refused": "refused", "undecodable": "damaged"}
-"""Field of a result → its word in the summary."""
+"""Field of a result → label in the line of a file, label in the summary."""
 _NUM_FRAMES = 32
+"""Frames compared per file by default."""
 _WIDTH = 80
+"""Columns."""
 _MAX_SHOWN = 200
-"""Problems of a dataset in the table; JSON has all."""
+"""Max problems of a dataset in the table; JSON has all."""
 _FIX = (
-    "Frames differ: do not rely on this file as it is. headrace index --verify FILE decodes it "
-    "once; from then on each frame is compared with that decode, and read from further back where "
-    "it differs. Then try again; if it still differs, encode the file again, and report it."
+    "Frames differ: do not use this file unverified. headrace index --verify FILE decodes it once; "
+    "later reads compare each frame with that decode and start further back where it differs. Then "
+    "check again; if frames still differ, re-encode the file and report a bug."
 )
 
 
@@ -44,46 +43,48 @@ def doctor(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="A LeRobot dataset: its folder, or its id in the local cache. With --parity: "
-            "videos, or folders of them."
+            help="LeRobot dataset: its folder, or its id in the local cache. With --parity: "
+            "video files, or folders of them."
         ),
     ] = None,
     tolerance: Annotated[
         float | None,
         typer.Option(
-            help="Seconds by which a frame of a dataset may be off its row; by default as LeRobot."
+            help="Max seconds between a dataset row and its frame; by default that of LeRobot."
         ),
     ] = None,
     parity: Annotated[
         bool,
-        typer.Option("--parity", help="Compare frames by seek with frames of a linear read."),
+        typer.Option("--parity", help="Compare frames read by seek with those of a linear read."),
     ] = False,
     num_frames: Annotated[
         int | None,
-        typer.Option(min=1, help=f"Frames to compare in each file; by default {_NUM_FRAMES}."),
+        typer.Option(min=1, help=f"Frames to compare per file; by default {_NUM_FRAMES}."),
     ] = None,
-    stream: Annotated[str | None, typer.Option(help=STREAM)] = None,
-    rate: Annotated[str | None, shown_option(RATE_OPTION)] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    stream: StreamFlag = None,
+    rate: RateFlag = None,
+    json: JsonFlag = False,
 ) -> None:
-    """Report what this machine has; check a dataset, or that frames of files are right."""
+    """Describe this machine; check a LeRobot dataset, or compare seeks with linear reads."""
     from headrace.errors import ConfigError
 
     if parity and not files:
-        raise ConfigError("doctor --parity compares files, and none is given; name some")
+        raise ConfigError("doctor --parity needs video files, got none; give at least one")
     if not parity and any(given is not None for given in (stream, rate, num_frames)):
         raise ConfigError(
-            "--stream, --framerate and --num-frames are for --parity, which compares files"
+            "--stream, --framerate and --num-frames need --parity; add it, or leave them out"
         )
     if tolerance is not None and (parity or not files):
-        raise ConfigError("--tolerance is for a dataset, and none is given; name its folder or id")
+        raise ConfigError(
+            "--tolerance needs a LeRobot dataset; give its folder or id, without --parity"
+        )
     if files and parity:
         _check_parity(sources_of(files, rate=rate, stream=stream), num_frames or _NUM_FRAMES, json)
     elif files:
         if len(files) > 1:
             raise ConfigError(
-                f"doctor checks one dataset, {len(files)} were given; or compares the frames of "
-                "files, with --parity"
+                f"doctor checks one dataset, got {len(files)} paths; give one, or add --parity to "
+                "compare the frames of video files"
             )
         _check_dataset(str(files[0]), tolerance, as_json=json)
     else:
@@ -91,7 +92,7 @@ def doctor(
 
 
 def _print_machine(json: bool) -> None:
-    import torch  # noqa: F401 - GPUs are listed through it once it is loaded
+    import torch  # noqa: F401 - describe_machine lists GPUs only once torch is loaded
 
     from headrace.decode.index_store import IndexStore
     from headrace.decode.open_decoder import usable_backends
@@ -123,7 +124,7 @@ def _print_machine(json: bool) -> None:
         if problem is not None:
             print(f"  {name:14} {problem}")
     if not machine.gpus:
-        print("  GPU            none found by PyTorch: --device cuda is not available here")
+        print("  GPU            none found by PyTorch: --device cuda is not available")
 
 
 def _check_parity(sources: "list[Source]", num_frames: int, json: bool) -> None:
@@ -159,8 +160,8 @@ def _summary(results: list[dict[str, Any]]) -> str:
     kinds = {
         "equal": sum(not any(result[name] for name in _FAULTS) for result in readable),
         **{
-            word: sum(bool(result[name]) for result in readable)
-            for name, word in _FAULT_COUNTS.items()
+            label: sum(bool(result[name]) for result in readable)
+            for name, (_, label) in _FAULTS.items()
         },
         "cannot be read": len(results) - len(readable),
     }
@@ -172,7 +173,9 @@ def _summary(results: list[dict[str, Any]]) -> str:
 def _line(result: dict[str, Any]) -> str:
     if "error" in result:
         return f"{result['source']}: {result['error']}"
-    faults = [f"{word}: {list(result[name])}" for name, word in _FAULTS.items() if result[name]]
+    faults = [
+        f"{label}: {list(result[name])}" for name, (label, _) in _FAULTS.items() if result[name]
+    ]
     return (
         f"{result['source']}: {result['backend']}: {result['compared']} of {result['frames']} "
         f"frames by seek and by linear read: {'; '.join(faults) or 'equal'}"
@@ -180,14 +183,14 @@ def _line(result: dict[str, Any]) -> str:
 
 
 def _check_dataset(root: str, tolerance: float | None, *, as_json: bool) -> None:
-    """Print the problems of a dataset; exit with 1 if there are any."""
+    """Print the problems of a dataset; exit with code 1 if there are any."""
     from headrace.errors import ConfigError
     from headrace.loaders.lerobot.dataset_check import check_dataset
 
     if Path(root).is_file():
         raise ConfigError(
-            f"{root} is a file: doctor checks the folder of a LeRobot dataset, and, with --parity, "
-            "the frames of files"
+            f"{root} is a file; give the folder of a LeRobot dataset, or add --parity to compare "
+            "the frames of a video file"
         )
     given = () if tolerance is None else (tolerance,)
     with progress(is_quiet=as_json) as show:
@@ -215,7 +218,7 @@ def _dataset_facts(check: "DatasetCheck") -> dict[str, Any]:
 
 
 def _dataset_lines(check: "DatasetCheck") -> Iterator[str]:
-    """Yield the table, and what it comes to; at most 80 columns."""
+    """Yield the table and its summary, at most 80 columns wide."""
     from headrace.profiling.number_format import count, counted
     from headrace.report.text import aligned, printable
 
@@ -226,28 +229,28 @@ def _dataset_lines(check: "DatasetCheck") -> Iterator[str]:
         yield printable(f"{size}: no problem in {folder.root}")
         return
     shown = problems[:_MAX_SHOWN]
-    heads = [("problem", "episode"), *((p.kind, _episodes(p.episodes)) for p in shown)]
-    left = sum(max(map(len, column)) + 2 for column in zip(*heads, strict=True))
+    labels = [("problem", "episode"), *((p.kind, _episodes(p.episodes)) for p in shown)]
+    label_width = sum(max(map(len, column)) + 2 for column in zip(*labels, strict=True))
     rows = list[tuple[str, str, str]]()
-    for head, cell in zip(heads, ["what", *(p.message for p in shown)], strict=True):
-        text = cell.replace(f" of {folder.root}", "").replace(f"{folder.root}/", "")
-        first, *more = wrap(text, _WIDTH - left, break_on_hyphens=False)
-        rows += [(*head, first), *(("", "", line) for line in more)]
+    for label, message in zip(labels, ["message", *(p.message for p in shown)], strict=True):
+        text = message.replace(f" of {folder.root}", "").replace(f"{folder.root}/", "")
+        first, *more = wrap(text, _WIDTH - label_width, break_on_hyphens=False)
+        rows += [(*label, first), *(("", "", line) for line in more)]
     yield from (printable(line.removeprefix("  ")) for line in aligned(rows))
     if len(problems) > _MAX_SHOWN:
         yield f"and {count(len(problems) - _MAX_SHOWN)} more, which --json lists"
-    of_kinds = Counter(problem.kind for problem in problems)
-    kinds = ", ".join(f"{count(number)} {kind}" for kind, number in of_kinds.items())
+    by_kind = Counter(problem.kind for problem in problems)
+    kinds = ", ".join(f"{count(number)} {kind}" for kind, number in by_kind.items())
     bad = len({episode for problem in problems for episode in problem.episodes})
     yield from wrap(
-        f"{size}: {counted(len(problems), 'problem')} ({kinds}); {counted(bad, 'episode')} with "
-        "some. Leave these out with episodes=[...], or their items with on_error='skip'",
+        f"{size}: {counted(len(problems), 'problem')} ({kinds}) in {counted(bad, 'episode')}. Skip "
+        "these episodes with episodes=[...], or their items with on_error='skip'",
         _WIDTH,
     )
 
 
 def _episodes(numbers: tuple[int, ...]) -> str:
-    """Return episodes in short: `3`, `3-7`, `3 + 4 more`."""
+    """Return a short text for episode numbers: `3`, `3-7`, `3 + 4 more`."""
     if len(numbers) < 2:
         return "".join(map(str, numbers)) or "-"
     first, last = numbers[0], numbers[-1]

@@ -1,14 +1,14 @@
-"""`headrace extract`: frames of many videos as image files, features, and what reads features."""
+"""`headrace extract`: frames as image files, features of models, and tools for features."""
 
 from typing import Any
 
 import typer
 
-from headrace.cli.config_flags import configured, option, parameters, with_parameters
+from headrace.cli.config_flags import JSON, configured, option, parameters, with_parameters
 from headrace.cli.extract_features import extract_features
 from headrace.cli.extract_options import (
     CROP,
-    ENDING,
+    ESTIMATE,
     SELECTION,
     crop_of,
     selection_of,
@@ -17,19 +17,16 @@ from headrace.cli.extract_options import (
 from headrace.cli.extract_read import aggregate, export
 from headrace.cli.extract_run import OutputNouns, run_extraction
 from headrace.cli.sources import frame_size
+from headrace.cli.typer_commands import CommandList
 from headrace.extraction.frame_extraction import FrameExtractionOptions
 from headrace.extraction.image_encoder import ImageEncoder
 
 extract = typer.Typer(
+    cls=CommandList,
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Take frames or features out of many videos, and keep them.",
+    help="Extract frames or features from many videos.",
 )
-
-
-@extract.callback()
-def _group() -> None:
-    """Take frames or features out of many videos, and keep them."""
 
 
 _FRAMES = (
@@ -37,15 +34,12 @@ _FRAMES = (
     *SELECTION,
     *parameters(ImageEncoder),
     option(
-        "size",
-        str | None,
-        None,
-        "Height and width of the pictures, such as 256x456.",
-        metavar="HxW",
+        "size", str | None, None, "Height and width of the images, such as 256x456.", metavar="HxW"
     ),
     CROP,
     *parameters(FrameExtractionOptions, only="decode spill spill_budget workers on_error retry"),
-    *ENDING,
+    ESTIMATE,
+    JSON,
 )
 
 
@@ -61,7 +55,7 @@ def _extract_frames(**typed: Any) -> None:
         pictures=configured(ImageEncoder, typed),
         shape=FrameFormat(size=frame_size(typed["size"]), crop=crop_of(typed)),
     )
-    nouns = OutputNouns(noun="picture", sample="frame", none="could not be opened")
+    nouns = OutputNouns(noun="image", sample="frame", none="could not be opened")
     run_extraction(FrameExtraction, options, nouns, typed)
 
 
@@ -69,7 +63,7 @@ extract.command("frames")(
     with_parameters(
         _extract_frames,
         _FRAMES,
-        "Extract frames of videos as pictures, with a table of them. Resumable: run it again.",
+        "Extract frames as image files, with a table of them. Resumable: run it again.",
     )
 )
 extract.command("aggregate")(aggregate)

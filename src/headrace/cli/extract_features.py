@@ -2,13 +2,12 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.cli.config_flags import configured, flag_of, option, parameters, with_parameters
+from headrace.cli.config_flags import JSON, configured, flag_of, option, parameters, with_parameters
 from headrace.cli.extract_options import (
     CROP,
-    ENDING,
+    ESTIMATE,
     SELECTION,
     crop_of,
-    is_selected,
     selection_of,
     sources_of_files,
 )
@@ -38,7 +37,7 @@ _PARAMETERS: Final = (
         "clip_len",
         int | None,
         None,
-        "A feature is of N frames, for a video model.",
+        "Frames per clip, for a video model: one feature per clip.",
         min=1,
         metavar="N",
     ),
@@ -47,39 +46,34 @@ _PARAMETERS: Final = (
         "hop",
         int | None,
         None,
-        "Frames from one clip to the next; its span if left out.",
+        "Frames from one clip start to the next; by default the span of a clip.",
         min=1,
         metavar="N",
     ),
-    option("model_name", str | None, None, "A model of torchvision: headrace models lists them."),
+    option("model_name", str | None, None, "torchvision model; headrace models lists them."),
     option(
         "model",
         str | None,
         None,
-        "A model of your own: what this function returns.",
+        "Function that returns your own model.",
         metavar="MODULE:FUNCTION",
     ),
     *_OF_TORCHVISION,
     *parameters(Numerics),
-    option("amp", bool, False, "Compute in 16 bits where the model can: less memory.", "--amp"),
-    option(
-        "batch_size",
-        str,
-        "16",
-        "Samples that a model takes at a time; auto measures it.",
-        metavar="N|auto",
-    ),
+    option("amp", bool, False, "Compute in 16-bit autocast, with less memory.", "--amp"),
+    option("batch_size", str, "16", "Samples per batch; auto measures the best.", metavar="N|auto"),
     *parameters(FeatureOptions, only="allow_nan cache decode spill spill_budget"),
     CROP,
     option(
         "ray",
         str | None,
         None,
-        "Have the machines of a Ray cluster do it, which all see the videos and -o.",
+        "Run on a Ray cluster whose nodes share the videos and the output folder.",
         metavar="auto|HOST:PORT",
     ),
     *parameters(FeatureOptions, only="workers on_error retry"),
-    *ENDING,
+    ESTIMATE,
+    JSON,
 )
 
 
@@ -89,46 +83,40 @@ def _extract_features(**typed: Any) -> None:
 
     low: Precision = "bfloat16" if typed["device"] == "cpu" else "float16"
     precision: Precision = low if typed["amp"] else "float32"
-    values = {
-        "sources": sources_of_files(typed, "features"),
-        "model": _model_of(typed),
-        "sampling": _sampling_of(typed),
-        "numerics": configured(
-            Numerics,
-            typed,
-            precision=precision,
-        ),
-        "effort": _resources_of(typed["batch_size"]),
-        "shape": FrameFormat(crop=crop_of(typed)),
-    }
-    # Joining a cluster takes seconds, so everything else is checked first.
-    cluster = _cluster_of(typed)
-    workers = typed["workers"] if cluster is None else None
-    options = configured(FeatureOptions, typed, ray=cluster, **values | {"workers": workers})
-    nouns = OutputNouns(noun="feature", sample=options.sampling.noun, none="gave no feature")
+    options = configured(
+        FeatureOptions,
+        typed,
+        sources=sources_of_files(typed, "features"),
+        model=_model_of(typed),
+        sampling=_sampling_of(typed),
+        numerics=configured(Numerics, typed, precision=precision),
+        effort=_resources_of(typed["batch_size"]),
+        shape=FrameFormat(crop=crop_of(typed)),
+        workers=typed["workers"] if typed["ray"] is None else None,
+        ray=_cluster_of(typed),  # last, since joining a cluster takes seconds
+    )
+    nouns = OutputNouns(noun="feature", sample=options.sampling.noun, none="without a feature")
     run_extraction(FeatureExtraction, options, nouns, typed)
 
 
 extract_features = with_parameters(
     _extract_features,
     _PARAMETERS,
-    "Keep what a model gives for frames or clips of videos, as tables. Resumable.",
+    "Extract features of frames or clips with a model, as tables. Resumable: run it again.",
 )
 
 
 def _model_of(typed: dict[str, Any]) -> FeatureModelSpec:
     name, build = typed["model_name"], typed["model"]
     if (name is None) == (build is None):
-        found = "got none" if name is None else "got both"
-        raise ConfigError(f"give one of --model-name and --model; {found}")
+        got = "none" if name is None else "both"
+        raise ConfigError(f"give one of --model-name and --model; got {got}")
     if build is None:
         return configured(TorchvisionModelSpec, typed, name=name)
     for parameter in _OF_TORCHVISION:
         if typed[parameter.name] != parameter.default:
             flag = flag_of(parameter, typed[parameter.name])
-            raise ConfigError(
-                f"{flag} is an option of --model-name, and --model {build} was given; leave it out"
-            )
+            raise ConfigError(f"{flag} needs --model-name, got --model {build}; leave {flag} out")
     return OwnModel(build=build)
 
 
@@ -137,14 +125,14 @@ def _sampling_of(typed: dict[str, Any]) -> Sampling:
     if length is None:
         for flag, is_given in (("--hop", hop is not None), ("--stride", stride != 1)):
             if is_given:
-                raise ConfigError(f"{flag} is an option of clips; give --clip-len as well")
+                raise ConfigError(f"{flag} is for clips; give --clip-len as well")
         return Sampling(selection=selection_of(typed))
     clip = ClipShape(num_frames=length, stride=stride)
-    if not is_selected(typed):
+    if not any(typed[parameter.name] for parameter in SELECTION):
         return Sampling(selection=EveryNth(hop or clip.span), clip=clip)
     if hop is not None:
         raise ConfigError(
-            "--hop and a selection of frames both set where clips begin; give one of them"
+            "--hop and a frame selection both define the clip starts; give one of them"
         )
     return Sampling(selection=selection_of(typed), clip=clip)
 
@@ -164,5 +152,5 @@ def _resources_of(batch_size: str) -> WorkerResources:
     if batch_size == "auto":
         return WorkerResources(batch_size="auto")
     if not batch_size.isdecimal():
-        raise ConfigError(f"--batch-size takes a number >= 1, or auto, got {batch_size!r}")
+        raise ConfigError(f"--batch-size must be a number >= 1, or auto, got {batch_size!r}")
     return WorkerResources(batch_size=int(batch_size))

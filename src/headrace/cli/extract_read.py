@@ -1,4 +1,4 @@
-"""`headrace extract aggregate` and `export`: features pooled per video, or in other formats."""
+"""`headrace extract aggregate` and `export`: pooling and conversion of features."""
 
 import json as json_format
 import sys
@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
+from headrace.cli.config_flags import JsonFlag
 from headrace.cli.progress import progress
 
 if TYPE_CHECKING:
     from headrace.extraction.features.feature_folder import FeatureFolder
 
-FOLDER: Final = typer.Argument(
-    metavar="DIR", help="Features: the folder of headrace extract features."
-)
-_SHOWN: Final = 10
+FOLDER: Final = typer.Argument(metavar="DIR", help="Output folder of headrace extract features.")
+_MAX_VIDEOS: Final = 10
+"""Max videos that a warning names."""
 
 
 def _conclude(
@@ -29,13 +29,13 @@ def _conclude(
     *,
     as_json: bool,
 ) -> None:
-    """Print what was written, and missing features to stderr; exit with code 3 if there are any.
+    """Print the result; warn of missing features, and exit with code 3 if there are any.
 
     Args:
         folder: Folder of the features.
-        result: What was written.
-        line: The same as text.
-        missing: Description → names of the videos it applies to.
+        result: Dataclass with the counts, for JSON.
+        line: Text of the result.
+        missing: Description of a problem → names of its videos.
         as_json: Whether to print JSON.
     """
     from headrace.profiling.number_format import counted
@@ -43,16 +43,17 @@ def _conclude(
     from headrace.report.text import printable
 
     print(json_format.dumps(asdict(result)) if as_json else line)
-    for what, videos in missing.items():
+    for problem, videos in missing.items():
         if videos:
-            named = ", ".join(videos[:_SHOWN])
-            more = f" and {len(videos) - _SHOWN} more" if len(videos) > _SHOWN else ""
-            line = f"headrace: {counted(len(videos), 'video')} {what}: {named}{more}"
+            names = ", ".join(videos[:_MAX_VIDEOS])
+            num_more = len(videos) - _MAX_VIDEOS
+            more = f" and {num_more} more" if num_more > 0 else ""
+            line = f"headrace: {counted(len(videos), 'video')} {problem}: {names}{more}"
             print(printable(line), file=sys.stderr)
     if folder.is_ended is False:
         print(
-            f"headrace: the extraction into {folder.folder} has not ended, or a table is gone; "
-            "this is of what is there. Run the same command again to go on with it",
+            f"headrace: the extraction into {folder.folder} is incomplete, or a table is missing; "
+            "the result covers the existing features. Run the extraction again to complete it",
             file=sys.stderr,
         )
     if any(missing.values()) or folder.is_ended is False:
@@ -63,19 +64,20 @@ def aggregate(
     folder: Annotated[Path, FOLDER],
     out: Annotated[Path, typer.Option("-o", "--out", help="New Parquet file.")],
     by: Annotated[
-        Literal["mean", "max"], typer.Option(help="Of each number, over the video.")
+        Literal["mean", "max"], typer.Option(help="Pooling of each feature value over the video.")
     ] = "mean",
     join: Annotated[
         Path | None,
         typer.Option(
             metavar="CSV",
-            help="Adds its columns, by a column path, video, file or filename that holds name or "
-            "path; a row for each video. For a row for each frame, see headrace.read_features.",
+            help="Add the columns of this CSV file, which has one row per video and its name or "
+            "path in a column path, video, file or filename. For one row per frame, see "
+            "headrace.read_features.",
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: JsonFlag = False,
 ) -> None:
-    """Pool features to one for each video. Labels and the like can be joined."""
+    """Pool features to one per video, and join labels."""
     from headrace.extraction.features.aggregate import aggregate as pool
     from headrace.extraction.features.feature_folder import FeatureFolder
     from headrace.profiling.number_format import counted
@@ -84,8 +86,8 @@ def aggregate(
         opened = FeatureFolder(folder)
         result = pool(opened, out, by, labels=join, on_video=partial(show, "videos"))
     missing = {
-        "without a feature; the row has none": result.empty,
-        "pooled over what there is: samples were lost": result.partial,
+        "without a feature, with an empty row": result.empty,
+        "pooled over a part of their samples, the others were lost": result.partial,
         f"not in {join}": result.unjoined,
     }
     line = f"{counted(result.videos, 'video')} pooled by {by}: {out}"
@@ -94,14 +96,14 @@ def aggregate(
 
 def export(
     folder: Annotated[Path, FOLDER],
-    out: Annotated[Path, typer.Option("-o", "--out", help="New folder, or an empty one.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="New or empty folder.")],
     format: Annotated[
         Literal["npy", "safetensors", "webdataset"],
-        typer.Option(help="A file for each video, or tar files of them."),
+        typer.Option(help="npy, safetensors: one file per video; webdataset: tar files."),
     ],
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: JsonFlag = False,
 ) -> None:
-    """Write features as npy, safetensors or WebDataset. Times come with them."""
+    """Convert features and their times to npy, safetensors or WebDataset."""
     from headrace.extraction.features.export import export as write
     from headrace.extraction.features.feature_folder import FeatureFolder
     from headrace.profiling.number_format import counted
@@ -110,8 +112,5 @@ def export(
         opened = FeatureFolder(folder)
         result = write(opened, out, format, on_video=partial(show, "videos"))
     videos, files = counted(result.videos, "video"), counted(len(result.files), "file")
-    missing = {
-        "without a feature, left out": result.empty,
-        "with a part of their samples lost": result.partial,
-    }
+    missing = {"without a feature, left out": result.empty, "with lost samples": result.partial}
     _conclude(opened, result, f"{videos} in {files} as {format}: {out}", missing, as_json=json)

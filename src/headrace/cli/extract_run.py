@@ -1,4 +1,4 @@
-"""An extraction by any command: estimate or run with progress, summary, exit code."""
+"""Execution of an extraction: estimate, or run with progress, summary and exit code."""
 
 import json as json_format
 import sys
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from headrace.extraction.extraction_options import ExtractionOptions
     from headrace.extraction.extraction_plan import ExtractionResult
 
-_SHOWN: Final = 10
-"""Losses that the summary names."""
+_MAX_LOSSES: Final = 10
+"""Max losses that the summary names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputNouns:
-    """Names of the output of an extraction, for messages."""
+    """Nouns for the output of an extraction, in messages."""
 
     noun: str
-    """One output, singular: `picture`."""
+    """Output, singular: `image`."""
     sample: str
-    """Name of one unit of output, singular: `frame`."""
+    """Sample of a video, singular: `frame`."""
     none: str
     """Predicate of a video without output: `could not be opened`."""
 
@@ -48,9 +48,10 @@ def run_extraction(
     Args:
         kind: Class of the extraction.
         options: Its options.
-        nouns: Names of its output, for messages.
+        nouns: Nouns for its output.
         typed: Values of the command line.
-        interrupted: Message after Ctrl-C outside of the work, where the output folder was begun.
+        interrupted: Message after Ctrl-C before or after the extraction proper, if the output
+            folder exists.
         details: Returns further lines of the summary from the result and the extraction.
     """
     from headrace.video.find_videos import OUTPUT_HOME
@@ -63,11 +64,11 @@ def run_extraction(
                 _print_estimate(extraction, as_json=is_quiet)
                 return
             result = _run(extraction, f"{nouns.sample}s", is_quiet=is_quiet)
-            with waiting("measuring what came", is_quiet=is_quiet):
+            with waiting("measuring the output", is_quiet=is_quiet):
                 lines = details(result, extraction)
         except KeyboardInterrupt:
-            is_begun = (options.out / OUTPUT_HOME).exists() and not typed["dry_run"]
-            print(interrupted if is_begun else NOTHING_RECORDED, file=sys.stderr)
+            has_output = (options.out / OUTPUT_HOME).exists() and not typed["dry_run"]
+            print(interrupted if has_output else NOTHING_RECORDED, file=sys.stderr)
             raise typer.Exit(ending.exit_code) from None
         conclude(result, options.out, nouns, ending, as_json=is_quiet, details=lines)
 
@@ -128,25 +129,24 @@ def conclude(
 ) -> None:
     """Write the record to the output folder, print the summary with `details`, and exit.
 
-    Exit codes: 0 all came, 1 failed, 3 some did not come, that of `ending` if interrupted.
+    Exit codes: 0 complete, 1 failed, 3 samples missing, that of `ending` if interrupted.
     """
     from headrace.profiling.number_format import counted
     from headrace.profiling.session import NOT_ALL
     from headrace.report.folder import REPORT
 
     session = result.session
-    # Without a report, the run that made the last output ended before it wrote one.
+    # Without a report, the run that completed the output ended before it wrote one.
     is_new = result.came > result.were_there or not (out / REPORT).exists()
     if session.outcome == "complete" and not is_new and result.were_there:
         if as_json:
             print(session.model_dump_json())
         else:
-            are = "is" if result.were_there == 1 else "are"
-            print(f"Nothing to do: {counted(result.were_there, nouns.noun)} {are} in {out} already")
+            print(f"Nothing to do: {out} already has {counted(result.were_there, nouns.noun)}")
     else:
         _write_record(result, out, nouns, as_json=as_json, details=details)
-    state = f"{result.came} of {result.wanted} {nouns.noun}s are done in {out}"
-    advice = "run the same command again to go on"
+    state = f"{result.came} of {result.wanted} {nouns.noun}s are in {out}"
+    advice = "run the same command again to continue"
     if session.outcome == "interrupted":
         print(f"headrace: interrupted; {state}; {advice}", file=sys.stderr)
         raise typer.Exit(ending.exit_code)
@@ -175,7 +175,7 @@ def _write_record(
     except typer.Exit:
         if result.session.outcome == "complete":
             raise
-        return  # the caller prints what is done
+        return  # the caller prints the state
     if as_json:
         print(session.model_dump_json())
         return
@@ -201,12 +201,12 @@ def _print_losses(result: "ExtractionResult", nouns: OutputNouns) -> None:
     videos = sum(loss.index is None for loss in losses)
     missing = result.wanted - result.came
     parts = (
-        f"{counted(missing, nouns.sample)} of {result.wanted:,} did not come" if missing else "",
+        f"{counted(missing, nouns.sample)} of {result.wanted:,} missing" if missing else "",
         f"{counted(videos, 'video')} {nouns.none}" if videos else "",
     )
     print(f"headrace: {', and '.join(filter(None, parts))}:", file=sys.stderr)
     rows = lost_rows(result.session, losses)
-    for row in rows[:_SHOWN]:
+    for row in rows[:_MAX_LOSSES]:
         print(printable(f"  {row.what}: {row.cause}"), file=sys.stderr)
-    if len(rows) > _SHOWN:
-        print(f"  and {len(rows) - _SHOWN} more; session.json names all", file=sys.stderr)
+    if len(rows) > _MAX_LOSSES:
+        print(f"  and {len(rows) - _MAX_LOSSES} more; session.json lists all", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`headrace index`: index of videos, as a table with their problems."""
+"""`headrace index`: table of videos with their properties and problems."""
 
 import json as json_format
 import sys
@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from headrace.cli.config_flags import shown_option
+from headrace.cli.config_flags import JsonFlag, RateFlag, StreamFlag
 from headrace.cli.progress import progress
-from headrace.cli.sources import STREAM, read_text, sources_of
+from headrace.cli.sources import read_text, sources_of
 from headrace.config_fields import CAMERAS
 from headrace.redaction import masked
-from headrace.video.image_sequence import RATE_OPTION
 
 if TYPE_CHECKING:
     from headrace.decode.index_store import IndexStore
@@ -27,20 +26,19 @@ _ONLY_WITH = {
     "videos": ("verify", "export_mappings", "check_mappings", "stream"),
     "cameras": ("out", "sync", "tolerance_ms", "cameras", "reference"),
 }
-_VERIFY = (
-    "Decode everything: find damage inside packets too, and hold what is read later against it."
-)
+"""Layout → options that need it."""
+_VERIFY = "Decode all frames, to find damage inside packets and to verify later reads."
 _REFERENCE = (
-    "The camera that others are held against and whose frames are counted, or longest. Not given: "
-    "the first camera; by index, frames are counted of the longest."
+    "Camera to align the others with, whose frames are counted, or longest. By default the first "
+    "camera; by index, the frames of the longest are counted."
 )
 _LAYOUT = (
-    "cameras: write and check the index of <clip>/<camera>.mp4 folders, or of <clip>/<camera>/ "
-    "folders of pictures with --framerate."
+    "cameras: write and check the index of <clip>/<camera>.mp4 files, or, with --framerate, of "
+    "<clip>/<camera>/ image folders."
 )
 _COLUMNS = ("file", "codec", "size", "rate", "frames", "GOP", "B-frames", "VFR", "rotation")
 _PATH_WIDTH = 40
-"""Characters of a path on a terminal; a longer one is shown by its end."""
+"""Max characters of a path on a terminal; a longer path is shortened to its end."""
 
 
 def index(
@@ -49,29 +47,34 @@ def index(
     verify: Annotated[bool, typer.Option("--verify", help=_VERIFY)] = False,
     export_mappings: Annotated[
         Path | None,
-        typer.Option(help="Write torchcodec custom_frame_mappings of one file to this path."),
+        typer.Option(help="Write the torchcodec custom_frame_mappings of one video to this file."),
     ] = None,
     check_mappings: Annotated[
         Path | None,
-        typer.Option(help="Compare mappings made elsewhere with the frames of one file."),
+        typer.Option(help="Compare the frame mappings in this file with the frames of one video."),
     ] = None,
     layout: Annotated[Literal["videos", "cameras"], typer.Option(help=_LAYOUT)] = "videos",
-    out: Annotated[Path | None, typer.Option(help="Where the index of cameras is written.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write the camera index to.")] = None,
     sync: Annotated[
         Literal["index", "nearest", "previous"],
-        typer.Option(help="Which frames of cameras belong together; by time, rates may differ."),
+        typer.Option(
+            help="Match frames of different cameras by index, or by time, where rates may differ."
+        ),
     ] = "index",
     tolerance_ms: Annotated[
-        float, typer.Option(help="How far from the reference's a frame may be, by time.")
+        float,
+        typer.Option(
+            help="Max time difference from the reference camera's frame, in milliseconds."
+        ),
     ] = 50.0,
     cameras: Annotated[str | None, typer.Option(help=CAMERAS)] = None,
     reference: Annotated[str | None, typer.Option(help=_REFERENCE)] = None,
-    stream: Annotated[str | None, typer.Option(help=STREAM)] = None,
-    rate: Annotated[str | None, shown_option(RATE_OPTION)] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    stream: StreamFlag = None,
+    rate: RateFlag = None,
+    json: JsonFlag = False,
 ) -> None:
-    """Index videos: a table of what they are and what is wrong with them."""
-    _check_belonging(context, layout)
+    """Index videos: a table of their properties and problems."""
+    _check_layout_options(context, layout)
     if layout == "cameras":
         _index_cameras(paths, out, sync, tolerance_ms, rate, cameras, reference, as_json=json)
         return
@@ -82,9 +85,9 @@ def index(
 
     files = sources_of(paths, rate=rate, stream=stream)
     if (export_mappings or check_mappings) and len(files) != 1:
-        raise ConfigError(f"frame mappings are of one file, {len(files)} were given")
+        raise ConfigError(f"frame mappings describe one video, got {len(files)}; give one")
     store, is_bad, rows = IndexStore(), False, list[dict[str, Any]]()
-    for file, result in _opened(files, store, verify=verify, is_quiet=json):
+    for file, result in _scan(files, store, verify=verify, is_quiet=json):
         if isinstance(result, MediaError):
             rows.append({"file": masked(str(file)), "problems": [str(result)]})
             is_bad = True
@@ -103,8 +106,8 @@ def index(
         raise typer.Exit(1)
 
 
-def _check_belonging(context: typer.Context, layout: str) -> None:
-    """Raise ConfigError for options of the other layout."""
+def _check_layout_options(context: typer.Context, layout: str) -> None:
+    """Raise ConfigError if an option of the other layout is given."""
     from headrace.errors import ConfigError
 
     [(other, names)] = [item for item in _ONLY_WITH.items() if item[0] != layout]
@@ -115,15 +118,14 @@ def _check_belonging(context: typer.Context, layout: str) -> None:
     ]
     if given:
         raise ConfigError(
-            f"{', '.join(given)}: only with --layout {other}, and the layout is {layout}; choose "
-            "that, or leave it out"
+            f"--layout {layout} does not support {', '.join(given)}, only --layout {other} does"
         )
 
 
-def _opened(
+def _scan(
     files: "list[Source]", store: "IndexStore", *, verify: bool, is_quiet: bool
 ) -> "Iterator[tuple[Source, StreamIndex | MediaError]]":
-    """Yield each file's index, or the error of opening it; with `verify`, everything is decoded."""
+    """Yield each file's index, or its error; with `verify`, decode all frames."""
     from headrace.decode.parallel_scan import scan_ahead
     from headrace.errors import MediaError
 
@@ -132,12 +134,12 @@ def _opened(
             files, store, raises=False, verify=verify, holds=False, on_scanned=on_progress
         )
     for file in files:
+        result: StreamIndex | MediaError
         try:
-            index = open_one(file)
+            result = open_one(file)
         except MediaError as error:
-            yield file, error
-        else:
-            yield file, index
+            result = error
+        yield file, result
 
 
 def _facts(index: "StreamIndex") -> dict[str, Any]:
@@ -168,17 +170,17 @@ def _facts(index: "StreamIndex") -> dict[str, Any]:
 
 
 def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each video, followed by its problems."""
-    cells = [_COLUMNS, *(_row(row) for row in rows)]
-    widths = [max(len(row[k]) for row in cells) for k in range(len(_COLUMNS))]
-    for number, row in enumerate(cells):
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        if number:
-            yield from (f"  ! {problem}" for problem in rows[number - 1]["problems"])
+    """Yield a line per video, followed by its problems."""
+    lines = [_COLUMNS, *map(_row, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    all_problems = [(), *(row["problems"] for row in rows)]
+    for values, problems in zip(lines, all_problems, strict=True):
+        yield "  ".join(map(str.ljust, values, widths)).rstrip()
+        yield from (f"  ! {problem}" for problem in problems)
 
 
 def _path(path: str) -> str:
-    """Return a path, shortened on a terminal to keep the columns behind it."""
+    """Return a path, shortened on a terminal to keep the columns in line."""
     from headrace.profiling.number_format import shortened
 
     return shortened(path, _PATH_WIDTH) if sys.stdout.isatty() else path
@@ -213,7 +215,7 @@ def _index_cameras(
     *,
     as_json: bool,
 ) -> None:
-    """Write the index of folders, or check an index file; say what is wrong, and exit with 1."""
+    """Write the index of folders, or check an index file; exit with code 1 at problems."""
     from headrace.decode.index_store import IndexStore
     from headrace.decode.parallel_scan import scan_ahead
     from headrace.errors import ConfigError
@@ -227,7 +229,9 @@ def _index_cameras(
     store = IndexStore()
     is_file = len(paths) == 1 and paths[0].is_file()
     if is_file and out is not None:
-        raise ConfigError(f"{paths[0]} is an index file, which is checked; --out is for folders")
+        raise ConfigError(
+            f"{paths[0]} is an index file, and --out needs folders of clips; leave --out out"
+        )
     layout = (
         CameraLayout.read(paths[0], names, picture_rate=picture_rate)
         if is_file
@@ -249,14 +253,14 @@ def _index_cameras(
             layout.write(out)
         elif not as_json:
             print(layout.to_json(Path()), end="")
-    of = len(layout.clips) + len(layout.left_out)
+    num_clips = len(layout.clips) + len(layout.left_out)
     with progress(is_quiet=as_json) as show:
         problems = [
             *camera_problems(
                 layout,
                 alignment,
                 index_store=store,
-                on_progress=lambda done: show("clips", done, of),
+                on_progress=lambda done: show("clips", done, num_clips),
             )
         ]
     _conclude_cameras(layout, problems, as_json=as_json)
@@ -268,16 +272,9 @@ def _conclude_cameras(layout: "CameraLayout", problems: list[str], *, as_json: b
     frames = sum(clip.num_frames for clip in layout.clips)
     if as_json:
         clips = [{"folder": str(clip.folder), "frames": clip.num_frames} for clip in layout.clips]
-        print(
-            json_format.dumps(
-                {"cameras": layout.cameras, "clips": clips, "problems": problems}, indent=1
-            )
-        )
+        facts = {"cameras": layout.cameras, "clips": clips, "problems": problems}
+        print(json_format.dumps(facts, indent=1))
     else:
-        those = ", ".join(layout.cameras)
-        print(
-            f"{len(layout.clips)} clips, {frames} moments, {len(layout.cameras)} cameras: {those}",
-            file=sys.stderr,
-        )
-        for problem in problems:
-            print(problem, file=sys.stderr)
+        names = ", ".join(layout.cameras)
+        size = f"{len(layout.clips)} clips, {frames} moments, {len(layout.cameras)} cameras"
+        print("\n".join([f"{size}: {names}", *problems]), file=sys.stderr)

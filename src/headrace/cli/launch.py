@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from headrace.runtime.child_spec import CompletedChild
 
 _LINE_SECONDS: Final = 10.0
-"""Time of a run between two plain progress lines."""
+"""Min seconds between two progress lines of a worker."""
 _OUT = Path("headrace_launch")
 
 EXAMPLE = """\
 # headrace launch launch.yaml
 #
-# Several runs at once, a process each. All load first, and start together.
-# Every option of `headrace run` is allowed, by the name of its flag: `headrace run --help`.
+# Several runs at once, each in its own process. All load first, then start together.
+# Every option of `headrace run` is allowed, by the name of its flag: see `headrace run --help`.
 # Paths are relative to the current folder.
 
-out: headrace_launch      # output folder: a subfolder per worker, and the report that compares them
+out: headrace_launch      # output folder: a subfolder per worker, and a report that compares them
 
-defaults:                 # options of every worker, unless it sets them itself
-  weights: none           # random weights, without a download; leave it out for trained weights
+defaults:                 # options of every worker; a worker may override them
+  weights: none           # random weights, no download; leave it out for trained weights
   batch_size: 4
   video: false            # no annotated video
-  # nsys: true            # profile each with NVIDIA Nsight Systems, if installed
+  # nsys: true            # profile each worker with NVIDIA Nsight Systems, if installed
 
-workers:                  # names are free
+workers:                  # by a name of your choice
   small:
-    source: test://?size=240x320&rate=30&seconds=4    # a file, a list of them, 0, rtsp://...
+    source: test://?size=240x320&rate=30&seconds=4    # file, list of files, 0, rtsp://...
     model_name: squeezenet1_1
     threads: 1
   large:
@@ -51,25 +51,25 @@ workers:                  # names are free
 
 def launch(
     config: Annotated[
-        Path | None, typer.Argument(help="YAML file of the workers; see --example.")
+        Path | None, typer.Argument(help="YAML file that lists the workers; see --example.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the results; else that of the file.")
+        Path | None, typer.Option(help="Output folder; by default the one in the file.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything, run nothing.")
+        bool, typer.Option("--dry-run", help="Check all options and files; run nothing.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the record as JSON alone.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print only the record, as JSON.")] = False,
     example: Annotated[
-        bool, typer.Option("--example", help="Print a file that runs as it is, and exit.")
+        bool, typer.Option("--example", help="Print a complete example file and exit.")
     ] = False,
 ) -> None:
-    """Run several models at once, each a process of its own, and compare them."""
+    """Run several models at once, each in its own process, and compare them."""
     if example:
         print(EXAMPLE, end="")
         return
     if config is None:
-        raise typer.BadParameter("give a file, or --example to see one", param_hint="CONFIG")
+        raise typer.BadParameter("give a YAML file, or --example to print one", param_hint="CONFIG")
     from headrace.cli.launch_file import RunVocabulary, read_config
     from headrace.cli.run import run
     from headrace.runs.launch.launching import Launch
@@ -107,7 +107,7 @@ def _conclude(
     if is_quiet:
         print(json_format.dumps(record.model_dump(mode="json")))
     elif is_dry and not bad:
-        print(f"Dry run: all workers can start; results would go to {folder}")
+        print(f"Dry run: all workers can start; results would be written to {folder}")
     elif has_results:
         print(render_launch_text(record))
     for worker in bad:
@@ -127,7 +127,7 @@ def _conclude(
         raise typer.Exit(1)
     partial = [worker.name for worker in record.workers if worker.exit_code == NOT_ALL]
     if partial:
-        print(f"headrace: a part was left out by {', '.join(partial)}", file=sys.stderr)
+        print(f"headrace: incomplete results of {', '.join(partial)}", file=sys.stderr)
         raise typer.Exit(NOT_ALL)
 
 
@@ -163,7 +163,7 @@ class _Screen:
     def show_event(self, event: "WorkerEvent") -> None:
         """Show an event of a worker."""
         if event.state == "ready":
-            self._show(event.worker, "ready, waits for the others", is_line_due=True)
+            self._show(event.worker, "ready, waiting for the others", is_line_due=True)
         elif event.frames:
             rate = f", {event.frames / event.seconds:.1f} frames/s" if event.seconds else ""
             is_due = event.seconds >= self._last_line_seconds[event.worker] + _LINE_SECONDS
@@ -175,7 +175,7 @@ class _Screen:
         """Show the common start."""
         self._loading.close()
         if not self._is_quiet and not self._is_live:
-            print("all are ready and start", file=sys.stderr, flush=True)
+            print("all workers are ready and start", file=sys.stderr, flush=True)
 
     def show_end(self, ending: "CompletedChild") -> None:
         """Show the end of a worker."""

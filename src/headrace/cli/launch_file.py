@@ -12,7 +12,7 @@ from typing import Any, Final
 import typer
 import yaml
 
-from headrace.cli.usage_errors import reword_usage_error
+from headrace.cli.typer_commands import build_command, reword_usage_error
 from headrace.errors import ConfigError, reason_of
 from headrace.runs.launch.launching import LaunchConfig, WorkerConfig
 from headrace.runs.launch.problems import Problems, closest
@@ -49,20 +49,20 @@ def _compose(path: Path) -> yaml.Node | None:
         top = yaml.compose(path.read_text(encoding="utf-8-sig"), Loader=yaml.SafeLoader)
     except OSError as error:
         raise ConfigError(
-            f"cannot read {path}: {reason_of(error)}; `headrace launch --example` prints a first "
-            "file"
+            f"cannot read {path}: {reason_of(error)}; `headrace launch --example` prints an example"
         ) from error
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError(f"{path}:{line}: invalid YAML: {error.problem}") from error
     except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise ConfigError(
-            f"{path} is not a YAML text; write it as UTF-8, without deep nesting"
+            f"{path} is not YAML text in UTF-8, or is nested too deeply; see "
+            "`headrace launch --example`"
         ) from error
     if top is None or _scalar(top) is None:
         return None
     if not isinstance(top, yaml.MappingNode):
-        raise ConfigError(f"{path} has no keys; see `headrace launch --example`")
+        raise ConfigError(f"{path} is not a mapping of keys; see `headrace launch --example`")
     return top
 
 
@@ -78,7 +78,7 @@ class _Entry:
     @property
     def description(self) -> str:
         """Value, for a message."""
-        kinds = {yaml.MappingNode: "keys of its own", yaml.SequenceNode: "a list"}
+        kinds = {yaml.MappingNode: "a mapping", yaml.SequenceNode: "a list"}
         return kinds.get(type(self.node)) or repr(self.node.value)
 
 
@@ -88,7 +88,7 @@ class _LaunchFile:
 
     vocabulary: "RunVocabulary"
     problems: Problems
-    """Receives what is wrong with the file."""
+    """Collects the problems of the file."""
 
     def read(self, top: yaml.Node | None) -> LaunchConfig:
         entries = {entry.key: entry for entry in self._entries(top)}
@@ -100,11 +100,11 @@ class _LaunchFile:
         shared = self._options(self._section(entries.get("defaults")), "defaults")
         workers = self._section(entries.get("workers"))
         if not workers:
-            self.problems.add(1, "no workers are given; see `headrace launch --example`")
+            self.problems.add(1, "the launch has no workers; see `headrace launch --example`")
         configs = tuple(self._worker(entry, shared) for entry in workers)
         out = entries.get("out")
         if out is not None and not isinstance(out.node, yaml.ScalarNode):
-            self.problems.add(out.line, f"out is one text, got {out.description}")
+            self.problems.add(out.line, f"out must be one text, got {out.description}")
         self.problems.raise_if_any()
         return LaunchConfig(out=(out and out.node.value) or None, workers=configs)
 
@@ -114,7 +114,7 @@ class _LaunchFile:
         for key, value in node.value if node else ():
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
-                self.problems.add(line, "a key is one word, got a list or keys")
+                self.problems.add(line, "a key must be text, got a list or a mapping")
             elif key.value in seen:
                 first = f"first in line {seen[key.value]}"
                 self.problems.add(line, f"{key.value} is given twice; {first}")
@@ -127,14 +127,14 @@ class _LaunchFile:
         if entry is not None and isinstance(entry.node, yaml.MappingNode):
             return tuple(self._entries(entry.node))
         if entry is not None and _scalar(entry.node) is not None:
-            problem = f"{entry.key} holds keys with values, got {entry.description}"
+            problem = f"{entry.key} must be a mapping, got {entry.description}"
             self.problems.add(entry.line, problem)
         return ()
 
     def _worker(self, entry: _Entry, shared: _Options) -> WorkerConfig:
         if not re.fullmatch(_NAME, entry.key):
-            allowed = "letters, digits, '.', '_' and '-', since it names a folder"
-            self.problems.add(entry.line, f"the name of a worker has {allowed}, got {entry.key!r}")
+            allowed = "of letters, digits, '.', '_' and '-', as it names a folder"
+            self.problems.add(entry.line, f"worker name must be {allowed}, got {entry.key!r}")
         location = f"workers.{entry.key}"
         options = shared | self._options(self._section(entry), location)
         for option, key in self.vocabulary.required.items():
@@ -152,16 +152,16 @@ class _LaunchFile:
         options: _Options = {}
         vocabulary, problems = self.vocabulary, self.problems
         for entry in entries:
-            key = entry.key.lstrip("-").replace("-", "_")
+            key = _key(entry.key)
             location = f"{parent}.{entry.key}"
             if key == _NSYS:
                 is_on = _scalar(entry.node)
                 options[_NSYS] = ("nsys",) if is_on is True else ()
                 if not isinstance(is_on, bool):
-                    problem = f"{location} is true or false, got {entry.description}"
+                    problem = f"{location} must be true or false, got {entry.description}"
                     problems.add(entry.line, problem)
-            elif key in vocabulary.refused:
-                problems.add(entry.line, f"{location}: {vocabulary.refused[key]}")
+            elif key in _REFUSED:
+                problems.add(entry.line, f"{location}: {_REFUSED[key]}")
             elif key not in vocabulary.keys:
                 advice = closest(key, [*vocabulary.keys, _NSYS], listed_by="headrace run --help")
                 problems.add(entry.line, f"{location}: `headrace run` has no such option; {advice}")
@@ -183,7 +183,7 @@ class _LaunchFile:
         texts = tuple(node.value for node in nodes if isinstance(node, yaml.ScalarNode))
         if len(texts) == len(nodes) and texts:
             return texts
-        problem = f"{location} takes a value or a list of values, got {entry.description}"
+        problem = f"{location} must be a value or a list of values, got {entry.description}"
         self.problems.add(entry.line, problem)
         return None
 
@@ -199,33 +199,30 @@ def _scalar(node: yaml.Node) -> str | bool | None:
 
 
 _REFUSED: Final = {
-    "out": "each worker has a subfolder of the launch; give `out` at the top, or --out",
+    "out": "each worker writes to a subfolder of the launch; set `out` at the top, or give --out",
     "dry_run": "give --dry-run to `headrace launch`",
     "json": "give --json to `headrace launch`",
     "help": "see `headrace run --help`",
 }
 _SOURCE_OPTIONS: Final = ("input_path",)
-"""Options that are aliases of the sources."""
+"""Options that are aliases of the argument SOURCE."""
 
 
 class RunVocabulary:
-    """Options of a command as YAML keys: `batch_size` for `--batch-size`.
+    """Options of `headrace run` as YAML keys, such as `batch_size` for `--batch-size`.
 
-    Names and checks come from the command itself.
+    Names and checks are those of the command itself.
     """
 
     def __init__(self, run: Callable[..., None]) -> None:
         """Read the options of a typer command function."""
-        app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        app.command("run")(run)
-        self._command: Any = typer.main.get_command(app)
+        self._command: Any = build_command("run", run)
         self._flags: dict[str, tuple[Any, str]] = {}
         for parameter in self._command.params:
             for flag in (*parameter.opts, *parameter.secondary_opts):
                 self._flags[_key(flag)] = (parameter, flag)
             if _is_argument(parameter):
                 self._flags[_singular(parameter.name)] = (parameter, parameter.name)
-        self.refused: Mapping[str, str] = _REFUSED
         known = {key: flag for key, flag in self._flags.items() if key not in _REFUSED}
         arguments = [option.name for option in self._command.params if _is_argument(option)]
         self.keys: Mapping[str, str] = {
@@ -238,7 +235,7 @@ class RunVocabulary:
         """Return the command-line arguments of a key.
 
         Raises:
-            ConfigError: the value is not possible.
+            ConfigError: the value is invalid.
         """
         parameter, flag = self._flags[key]
         if getattr(parameter, "is_flag", False):
@@ -250,7 +247,7 @@ class RunVocabulary:
             # A source that starts like a flag is a file name.
             return tuple(f"./{text}" if text.startswith("-") else text for text in texts)
         if len(texts) > 1 and not parameter.multiple:
-            raise ConfigError(f"it takes one value, got {len(texts)}")
+            raise ConfigError(f"must be one value, got {len(texts)}")
         self._check([f"{flag}={text}" for text in texts])
         return tuple(word for text in texts for word in (flag, text))
 
@@ -280,7 +277,7 @@ def _singular(name: str) -> str:
 
 def _switch_arguments(parameter: Any, flag: str, value: Value) -> tuple[str, ...]:
     if not isinstance(value, bool):
-        raise ConfigError(f"it is true or false, got {value!r}")
+        raise ConfigError(f"must be true or false, got {value!r}")
     if value:
         return (flag,)
     is_off = flag in parameter.secondary_opts

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LogFormat = Literal["text", "json"]
 _RATE_STEPS = 60
-"""Latest steps in the rate of the progress line."""
+"""Latest steps that the rate of the progress line averages over."""
 
 
 def run_live(
@@ -32,7 +32,7 @@ def run_live(
     is_quiet: bool,
     log_format: LogFormat,
 ) -> "Session | None":
-    """Run live sources and write the folder; None for a dry run."""
+    """Run live sources and write the output folder; return None for a dry run."""
     from headrace.runs.live.live_session import LiveRunner
 
     def run(runner: LiveRunner) -> "Session":
@@ -54,7 +54,7 @@ def run_live(
 def _with_view(
     runner: "LiveRunner", web: "WebOptions | None", *, is_quiet: bool
 ) -> "Iterator[LiveRunner]":
-    """Yield the runner with its window or page, which closes after the block."""
+    """Yield the runner with its window or web page, which closes after the block."""
     from headrace.sinks.web.open_page import open_web_view
     from headrace.sinks.window import WindowView
 
@@ -76,7 +76,7 @@ def _with_view(
 
 
 def _with_progress(runner: "LiveRunner", *, is_quiet: bool, log_format: LogFormat) -> "Session":
-    """Run with a line on stderr per event, and a progress line on a terminal."""
+    """Run with one line per event on stderr, and a progress line on a terminal."""
     from collections import deque
 
     from rich.progress import TimeElapsedColumn

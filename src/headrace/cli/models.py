@@ -1,10 +1,12 @@
-"""`headrace models`: list of models, and their preprocessing."""
+"""`headrace models`: list of models and their preprocessing."""
 
 import json as json_format
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+
+from headrace.cli.config_flags import JsonFlag
 
 if TYPE_CHECKING:
     from headrace.models.listing import ListedModel
@@ -17,14 +19,14 @@ _DEFAULT: Final = "mobilenet_v2"
 def models(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Names, parts of names, or patterns: resnet*."),
+        typer.Argument(metavar="NAME", help="Names, parts of names, or patterns such as resnet*."),
     ] = None,
     prep: Annotated[
-        bool, typer.Option("--prep", help="Print what each level of preprocessing does.")
+        bool, typer.Option("--prep", help="Print the operations of each preprocessing level.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: JsonFlag = False,
 ) -> None:
-    """List the models that can be run, with size and weights."""
+    """List the available models with their size and weights."""
     from headrace.models.listing import list_models
     from headrace.report.text import aligned
 
@@ -32,7 +34,7 @@ def models(
     if json:
         print(json_format.dumps([_facts(model, prep=prep) for model in listed], indent=1))
         return
-    header = ("model", "takes", "input", "weights", "file")
+    header = ("model", "input", "size", "weights", "file")
     for line in aligned([header, *map(_row, listed)]):
         print(line.removeprefix("  "))
     if prep:
@@ -40,9 +42,8 @@ def models(
             print("\n".join(("", *_levels(model))))
     else:
         print(
-            "\nThe file of the weights is at hand, or is downloaded at first use."
-            "\nheadrace run --model-name takes models of pictures and of clips,"
-            "\nheadrace annotate --model-name takes detectors."
+            "\nA size in the last column is that of a weights file to download at first use."
+            "\nheadrace run accepts models of pictures and clips, headrace annotate detectors."
         )
 
 
@@ -52,7 +53,7 @@ def _row(model: "ListedModel") -> tuple[str, ...]:
         model.kind,
         _size(model.input),
         f"{model.parameters / 1e6:6.1f}M",
-        "at hand" if model.is_at_hand else _bytes(model.weights_bytes).rjust(7),
+        "local" if model.is_at_hand else _bytes(model.weights_bytes).rjust(7),
     )
 
 
@@ -70,7 +71,7 @@ def _bytes(size: int) -> str:
 
 def _levels(model: "ListedModel") -> Iterator[str]:
     yield f"Preprocessing of {model.name}: functions of torchvision.transforms.v2.functional, in"
-    yield "order, on uint8 [N, 3, H, W]; the same on the CPU and on a GPU"
+    yield "order, on uint8 [N, 3, H, W]; equal on CPU and GPU"
     for level, calls in _calls(model).items():
         yield f"  {level}"
         yield from (f"    {call}" for call in calls)

@@ -1,4 +1,4 @@
-"""`headrace plan`: which way to draw training batches from these videos, and what it costs."""
+"""`headrace plan`: sampling strategies for a set of videos, with their predicted cost."""
 
 import json as json_format
 from dataclasses import MISSING
@@ -8,17 +8,17 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli.config_flags import (
+    JSON,
+    RateFlag,
     configured,
     keyword,
     option,
     parameters,
-    shown_option,
     with_parameters,
 )
 from headrace.cli.progress import progress, waiting
 from headrace.cli.sources import sources_of
 from headrace.planner.plan_config import PlanConfig
-from headrace.video.image_sequence import RATE_OPTION
 
 
 def _plan(
@@ -38,9 +38,9 @@ def _plan(
 
     with progress(is_quiet=json) as on_progress:
         plan = make_plan(sources, config, on_progress=on_progress)
-    named = [str(video) for video in videos]
+    paths = [str(video) for video in videos]
     print(
-        json_format.dumps(plan_facts(plan, named), indent=1) if json else render_plan(plan, named)
+        json_format.dumps(plan_facts(plan, paths), indent=1) if json else render_plan(plan, paths)
     )
 
 
@@ -52,17 +52,17 @@ plan = with_parameters(
         keyword("videos", _VIDEOS, MISSING),
         *parameters(PlanConfig),
         option(
-            "measure", bool, False, "Run each strategy too, beside its prediction.", "--measure"
+            "measure", bool, False, "Also run each strategy, to check its prediction.", "--measure"
         ),
         option(
             "measure_seconds",
             float,
             10.0,
-            "How long; filling the window may take six times that first.",
+            "Measured seconds per strategy; warm-up takes up to six times as long.",
             min=0.1,
         ),
-        keyword("rate", Annotated[str | None, shown_option(RATE_OPTION)], None),
-        option("json", bool, False, "Print JSON.", "--json"),
+        keyword("rate", RateFlag, None),
+        JSON,
     ],
-    "Compare strategies for random frames: speed, memory, bias and noise; recommend one.",
+    "Compare sampling strategies: speed, memory, bias and noise; recommend one.",
 )

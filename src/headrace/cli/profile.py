@@ -1,4 +1,4 @@
-"""`headrace profile`: a training script as it is, and what its loops wait for."""
+"""`headrace profile`: profile of the DataLoader loops of an unchanged training script."""
 
 import json
 import subprocess
@@ -13,14 +13,14 @@ from headrace.cli.signals import ChildEnd, become, exit_as, run_in_place
 
 NAME: Final = "profile"
 CONTEXT: Final = {"allow_interspersed_args": False}
-"""Settings of typer: all that follows the first word belongs to the profiled command."""
+"""Click settings: everything after the first argument belongs to the profiled command."""
 _PYTHON_OPTIONS_WITH_VALUE: Final = ("-W", "-X", "--check-hash-based-pycs")
 _OPTIONS_WITH_VALUE: Final = ("--out", "--json")
 _FIX: Final = "give `headrace profile -- python train.py`, or `-- python -m module`"
 
 
-def count_own_arguments(arguments: list[str]) -> int:
-    """Return how many of the arguments are headrace's own, not those of a profiled command."""
+def count_headrace_arguments(arguments: list[str]) -> int:
+    """Return the number of leading arguments that do not belong to a profiled command."""
     if arguments[:1] != [NAME]:
         return len(arguments)
     position = 1
@@ -37,25 +37,26 @@ def profile(
         typer.Argument(metavar="-- PYTHON SCRIPT [ARGUMENTS...]", help="Command to profile."),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="Write a report folder for each loop.", metavar="DIR")
+        Path | None, typer.Option(help="Write a report of each loop to this folder.", metavar="DIR")
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the sessions as JSON.", metavar="FILE")
+        Path | None,
+        typer.Option("--json", help="Write the sessions to this JSON file.", metavar="FILE"),
     ] = None,
     apply_advice: Annotated[
         bool,
         typer.Option(
             "--apply-advice",
-            help="Then run the script again with the change of a DataLoader that is advised, and "
-            "report its gain. All that the script writes or uploads happens twice.",
+            help="Run the script a second time with the advised DataLoader change, and report the "
+            "gain. All side effects of the script happen twice.",
         ),
     ] = False,
 ) -> None:
-    """Profile a training script as it is; report whether it waits for its data.
+    """Profile an unchanged training script; report whether it waits for data.
 
-    Nothing in the script changes: arguments, output, Ctrl-C and exit code are its own. At its end
-    the verdict on each loop over a DataLoader is printed on stderr. Of `torchrun ... train.py`, all
-    ranks on this machine are profiled and compared.
+    Arguments, output, Ctrl-C and exit code of the script stay the same. At its end, a verdict on
+    each loop over a DataLoader is printed to stderr. With `torchrun ... train.py`, all ranks on
+    this machine are profiled and compared.
     """
     from headrace.cli.profile_ranks import find_launch, profile_ranks
     from headrace.errors import ConfigError
@@ -63,7 +64,7 @@ def profile(
     launch = find_launch(command)
     if launch is not None:
         if apply_advice:
-            raise ConfigError(f"cannot try an advised change on several ranks; {_FIX}")
+            raise ConfigError(f"--apply-advice does not work with several ranks; {_FIX}")
         _check_outputs(out, json_file)
         program = Path(which(command[0]) or command[0])
         is_python = program.name.startswith("python")
@@ -75,8 +76,8 @@ def profile(
     _check_outputs(out, json_file)
 
     def arguments(outputs: dict[str, Any]) -> list[str]:
-        # By file, not by -m: a module that Ctrl-C ends has another exit code than a script.
-        # Absolute paths, since the script may change its folder.
+        # The runner is a file, not -m: Ctrl-C gives a module another exit code than a script.
+        # Absolute paths, as the script may change its working directory.
         typed = [*_words_before(command), command[0], *flags]
         text = json.dumps(outputs | {"typed": typed}, default=lambda path: str(path.absolute()))
         return [command[0], *flags, runner, text, kind, target, *rest]
@@ -93,16 +94,16 @@ def profile(
 
 
 def _words_before(command: list[str]) -> list[str]:
-    """Return the command line up to a profiled command: `headrace profile --out run --`."""
+    """Return the command line before the profiled command: `headrace profile --out run --`."""
     return ["headrace", *sys.argv[1 : len(sys.argv) - len(command)]]
 
 
 def _parse(command: list[str]) -> tuple[str, list[str], str, str, list[str]]:
-    """Return the Python, its options, `file` or `module`, the target, and its arguments."""
+    """Return the path of Python, its options, `file` or `module`, the target and its arguments."""
     from headrace.errors import ConfigError
 
     if not Path(command[0]).name.startswith("python"):
-        raise ConfigError(f"cannot profile {command[0]!r}: not a Python; {_FIX}")
+        raise ConfigError(f"cannot profile {command[0]!r}: not a Python interpreter; {_FIX}")
     python = which(command[0])
     if python is None:
         raise ConfigError(f"cannot profile {command[0]!r}: no such program; {_FIX}")
@@ -118,7 +119,7 @@ def _parse(command: list[str]) -> tuple[str, list[str], str, str, list[str]]:
         if flag in _PYTHON_OPTIONS_WITH_VALUE and words:
             flags.append(words.pop(0))
     if not words:
-        raise ConfigError(f"cannot profile {command[0]!r} alone: no script; {_FIX}")
+        raise ConfigError(f"cannot profile {command[0]!r} without a script; {_FIX}")
     if not Path(words[0]).exists():
         raise ConfigError(f"cannot profile {words[0]!r}: no such file; {_FIX}")
     return python, flags, "file", words[0], words[1:]
@@ -134,14 +135,14 @@ def _find_runner(python: str) -> str:
     result = subprocess.run([python, "-c", code], capture_output=True, text=True)
     if result.returncode:
         raise ConfigError(
-            f"cannot profile with {python}: headrace is not installed there; install it, or "
-            f"give {sys.executable}"
+            f"cannot profile with {python}: it has no headrace; install headrace there, or use "
+            f"{sys.executable}"
         )
     return str(Path(result.stdout.strip()) / "script.py")
 
 
 def _check_outputs(out: Path | None, json_file: Path | None) -> None:
-    """Check the outputs before the script runs, which may take hours."""
+    """Check the output paths before the script runs, which may take hours."""
     from headrace.errors import ConfigError
 
     if out is not None:
@@ -149,4 +150,6 @@ def _check_outputs(out: Path | None, json_file: Path | None) -> None:
 
         prepare_folder(out)
     if json_file is not None and (json_file.is_dir() or not json_file.absolute().parent.is_dir()):
-        raise ConfigError(f"cannot write {json_file}: give a file in an existing folder")
+        raise ConfigError(
+            f"cannot write {json_file}: not a file in an existing folder; give another path"
+        )

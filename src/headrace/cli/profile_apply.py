@@ -1,4 +1,4 @@
-"""`headrace profile --apply-advice`: the script twice, the second time with the change advised."""
+"""`headrace profile --apply-advice`: a second run of the script with the advised change."""
 
 import sys
 from collections.abc import Callable
@@ -18,20 +18,21 @@ RunScript = Callable[[dict[str, Any], int | None], ChildEnd]
 _WIDTH: Final = 80
 """Columns."""
 _NO_LOOPS: Final = "[]"
+"""JSON of a script without loops."""
 
 
 def profile_twice(run_script: RunScript, out: Path | None, json_file: Path | None) -> int:
-    """Profile a script, make the change that is advised, and report the gain on stderr.
+    """Profile a script, run it again with the advised change, and report the gain on stderr.
 
-    The second run prints to stderr, so that the standard output is that of one run.
+    The second run prints to stderr, so that standard output has the output of one run.
 
     Args:
         run_script: Runs the script.
-        out: Folder of the reports; those of the second run go to a folder in it.
-        json_file: File of the sessions of both runs.
+        out: Folder of the reports; reports of the second run go to a subfolder.
+        json_file: File for the sessions of both runs.
 
     Returns:
-        Exit code of the first run, or of an interrupted second one; negative: a signal.
+        Exit code of the first run, or of an interrupted second run; negative: a signal.
     """
     from headrace.profiling.findings.loader_trial import choose_trial, describe_trial
     from headrace.runs.what_if import FOLDER
@@ -41,15 +42,15 @@ def profile_twice(run_script: RunScript, out: Path | None, json_file: Path | Non
         first = run_script({"out": out, "json": path}, None)
         before = _read(path)
         _write(json_file, before, _NO_LOOPS)
-        if first.code or first.is_asked:
-            _tell(f"Tried no change, because the script {first}.")
+        if first.code or first.is_interrupted:
+            _print(f"Tried no change, because the script {first}.")
             return first.code
-        trial, refused = choose_trial(_parse(before))
-        for sentence in refused:
-            _tell(sentence)
+        trial, refusals = choose_trial(_parse(before))
+        for refusal in refusals:
+            _print(refusal)
         if trial is None:
             return first.code
-        _tell(f"Trying {trial}: the script runs a second time ...")
+        _print(f"Trying {trial}: the script runs a second time ...")
         change = {
             "loop": trial.loop.provenance.configuration,
             "options": dict(trial.change.options),
@@ -60,14 +61,14 @@ def profile_twice(run_script: RunScript, out: Path | None, json_file: Path | Non
         after = _read(path)
         _write(json_file, before, after)
         if second.code:
-            _tell(f"Tried {trial}: the gain is not known, because the second run {second}.")
+            _print(f"Tried {trial}: the gain is unknown, because the second run {second}.")
         else:
-            _tell(f"Tried {describe_trial(trial, _parse(after))}")
-        return second.code if second.is_asked else first.code
+            _print(f"Tried {describe_trial(trial, _parse(after))}")
+        return second.code if second.is_interrupted else first.code
 
 
 def _read(path: Path) -> str:
-    """Return the sessions of a run as JSON; a script without a loop writes none."""
+    """Return the sessions of a run as JSON; a script without loops writes no file."""
     return path.read_text(encoding="utf-8") if path.exists() else _NO_LOOPS
 
 
@@ -80,8 +81,8 @@ def _parse(sessions: str) -> "list[Session]":
         return TypeAdapter(list[Session]).validate_json(sessions)
     except ValidationError as error:
         raise ConfigError(
-            "cannot read the profile of the script: it is not whole, or of another version of "
-            "headrace; give the Python in which this headrace is installed"
+            "cannot read the profile of the script: it is incomplete, or from another version of "
+            "headrace; use the Python that this headrace is installed in"
         ) from error
 
 
@@ -94,11 +95,11 @@ def _write(json_file: Path | None, before: str, after: str) -> None:
         try:
             write_whole(json_file, text)
         except ConfigError as error:
-            _tell(str(error))
+            _print(str(error))
 
 
-def _tell(sentence: str) -> None:
-    """Print to stderr: stdout is the script's own."""
+def _print(sentence: str) -> None:
+    """Print to stderr, since stdout belongs to the script."""
     from headrace.report.text import printable
 
     lines = wrap(f"headrace: {sentence}", _WIDTH, subsequent_indent="  ")

@@ -1,4 +1,4 @@
-"""`headrace profile -- torchrun ...`: the ranks of a training, side by side."""
+"""`headrace profile -- torchrun ...`: profile of all ranks of a training."""
 
 import json
 import sys
@@ -29,57 +29,64 @@ class Launch:
 
 
 def find_launch(command: Sequence[str]) -> Launch | None:
-    """Return the launch in a command line of torchrun; None: the command is another.
+    """Return the launch of a torchrun command line; None for any other command.
 
     Raises:
-        ConfigError: torchrun would not start a Python script, or the script is missing.
+        ConfigError: the torchrun options are invalid or start no Python script, or the script is
+            missing.
     """
     if Path(command[0]).name == "torchrun":
-        own = 1
+        launcher_words = 1
     elif len(command) > 2 and command[1] == "-m" and command[2] in _MODULES:
-        own = 3
+        launcher_words = 3
     else:
         return None
     from torch.distributed.run import get_args_parser
 
     try:
-        options = get_args_parser().parse_args([*command[own:]])
+        options = get_args_parser().parse_args([*command[launcher_words:]])
     except SystemExit as error:
         if not error.code:
             raise  # --help
-        given = " ".join(command[own:])
-        raise ConfigError(f"torchrun does not understand {given!r}; {_FIX}") from error
+        given = " ".join(command[launcher_words:])
+        raise ConfigError(f"torchrun cannot parse {given!r}; {_FIX}") from error
     if options.no_python:
         raise ConfigError(f"cannot profile --no-python: not a Python script; {_FIX}")
     if not options.module and not Path(options.training_script).exists():
         raise ConfigError(f"cannot profile {options.training_script!r}: no such file; {_FIX}")
-    words = command[own : len(command) - len(options.training_script_args) - 1]
+    flags = command[launcher_words : len(command) - len(options.training_script_args) - 1]
     return Launch(
-        launcher=(*command[:own], *(word for word in words if not _asks_for_module(word))),
+        launcher=(
+            *command[:launcher_words],
+            *(flag for flag in flags if not _is_module_flag(flag)),
+        ),
         kind="module" if options.module else "file",
         target=options.training_script,
         arguments=tuple(options.training_script_args),
     )
 
 
-def _asks_for_module(word: str) -> bool:
-    """Return whether a word is `-m`, or `--module`, which may be shortened."""
+def _is_module_flag(word: str) -> bool:
+    """Whether a word is `-m`, `--module` or an abbreviation of it."""
     return word == "-m" or (word.startswith("--m") and "--module".startswith(word))
 
 
 def profile_ranks(
     launch: Launch, runner: str, typed: Sequence[str], out: Path | None, json_file: Path | None
 ) -> int:
-    """Run a launch, report on its ranks on stderr, write the files; return its exit code.
+    """Run a launch, print the report of its ranks to stderr, and write the files.
 
-    A negative code is a signal. A failure after the launch is reported, and leaves its code.
+    An error after the launch is printed and does not change the exit code.
 
     Args:
-        launch: The launch.
+        launch: Launch to run.
         runner: Path of `instrumentation/script.py`.
-        typed: Command line up to the script, for the records.
+        typed: Command line before the script, for the records.
         out: Folder of the report.
         json_file: File of the record.
+
+    Returns:
+        Exit code of the launcher; negative: a signal.
     """
     from headrace.profiling.resource_usage import ProcessorShare
 
@@ -108,8 +115,8 @@ def _report(
     record = ranks_of(folder, share)
     if not record.ranks:
         sys.stderr.write(
-            f"headrace: no rank of {target} took a batch from a DataLoader or a headrace loader, "
-            "so no loop was profiled\n"
+            f"headrace: profiled no loop, as no rank of {target} read a batch from a DataLoader or "
+            "a headrace loader\n"
         )
         return
     sys.stderr.write(render_benchmark_text(ranks_page(record)))

@@ -1,4 +1,4 @@
-"""The progress of long commands on stderr: a bar on a terminal, elsewhere a line now and then."""
+"""Progress of long commands on stderr: a bar on a terminal, occasional lines elsewhere."""
 
 import os
 import sys
@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
     from headrace.cli.plain_progress import ProgressLines
 
-_LOOK_SECONDS: Final = 1.0
+_CHECK_SECONDS: Final = 1.0
+"""Seconds between two checks whether a progress line is due."""
 _IS_SILENCED: Final = ContextVar("is_silenced", default=False)
 
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Show no progress of what runs inside: the option `--quiet`."""
+    """Show no progress inside the block, for `--quiet`."""
     token = _IS_SILENCED.set(True)
     try:
         yield
@@ -29,17 +30,17 @@ def silenced() -> Iterator[None]:
 
 
 def is_launched() -> bool:
-    """Return whether a launch started this process; its output has no terminal."""
+    """Whether this process is a worker of a launch, whose output has no terminal."""
     return LAUNCH_VARIABLE in os.environ
 
 
 def is_silenced() -> bool:
-    """Return whether `--quiet` was given, or a launch shows the progress of this process."""
+    """Whether progress is off: by `--quiet`, or in a worker of a launch, which shows it."""
     return _IS_SILENCED.get() or is_launched()
 
 
 def bar_columns(*texts: str) -> "tuple[ProgressColumn | str, ...]":
-    """Return the columns of a bar with its count, then `texts`, and the time that is left."""
+    """Return the columns of a bar: bar, count, `texts` and remaining time."""
     from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
     bar = ("{task.description}", BarColumn(), MofNCompleteColumn())
@@ -48,9 +49,9 @@ def bar_columns(*texts: str) -> "tuple[ProgressColumn | str, ...]":
 
 @contextmanager
 def progress_line(*columns: "ProgressColumn | str", is_quiet: bool) -> "Iterator[Progress]":
-    """Yield a line of these columns, rich's own where there are none; it goes when it is over.
+    """Yield a transient progress line with these columns, or the default ones of rich.
 
-    Where stderr is no terminal, texts and counts of it are written as `ProgressLines`.
+    Without a terminal, its texts and counts are written as `ProgressLines`.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -58,8 +59,8 @@ def progress_line(*columns: "ProgressColumn | str", is_quiet: bool) -> "Iterator
     from headrace.cli.plain_progress import PlainProgress
 
     console = Console(stderr=True)
-    if console.is_terminal or is_quiet or is_silenced():
-        is_hidden = is_quiet or is_silenced()
+    is_hidden = is_quiet or is_silenced()
+    if console.is_terminal or is_hidden:
         with Progress(*columns, console=console, transient=True, disable=is_hidden) as line:
             yield line
     else:
@@ -69,53 +70,53 @@ def progress_line(*columns: "ProgressColumn | str", is_quiet: bool) -> "Iterator
 
 @contextmanager
 def progress(*, is_quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a bar; yield what is called with (what, done, of how many)."""
+    """Show a bar; yield its update function (description, done, total)."""
     with progress_line(is_quiet=is_quiet) as bar:
         task = bar.add_task("starting", total=None)
 
-        def show(what: str, done: int, of: int) -> None:
-            bar.update(task, description=what, completed=done, total=of or None)
+        def show(description: str, done: int, total: int) -> None:
+            bar.update(task, description=description, completed=done, total=total or None)
 
         yield show
 
 
 @contextmanager
-def waiting(what: str, *, is_quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Write lines that name what is waited for, where stderr is no terminal.
+def waiting(description: str, *, is_quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Write progress lines without a terminal, and nothing on a terminal.
 
-    Yields what may be called with (what, done, of how many). A terminal shows nothing, so that
-    what is printed meanwhile stays where it is.
+    For blocks that print other text, which a bar would disturb. Yields the update function
+    (description, done, total).
     """
     if sys.stderr.isatty() or is_quiet or is_silenced():
-        yield lambda what, done, of: None
+        yield lambda description, done, total: None
     else:
         with progress_lines() as lines:
-            lines.update(what, 0, 0)
+            lines.update(description, 0, 0)
             yield lines.update
 
 
 @contextmanager
 def progress_lines() -> "Iterator[ProgressLines]":
-    """Yield lines on stderr, looked at each second."""
+    """Yield progress lines on stderr; a line is written while the block is silent, too."""
     from headrace.cli.plain_progress import ProgressLines
     from headrace.runtime.threads import call_every
 
     lines = ProgressLines(write_line)
-    with call_every(lines.look, _LOOK_SECONDS):
+    with call_every(lines.write_if_due, _CHECK_SECONDS):
         yield lines
 
 
-def print_above(line: "Progress", words: str) -> None:
-    """Write words above a progress line; in a thread, too."""
+def print_above(line: "Progress", text: str) -> None:
+    """Print a text above a progress line. Thread-safe."""
     if not line.console.is_terminal:
-        write_line(words)  # rich would end the thread on a closed stderr
+        write_line(text)  # rich would raise on a closed stderr, which ends the thread
         return
     with suppress(OSError):
-        line.console.print(words, markup=False, emoji=False, highlight=False, soft_wrap=True)
+        line.console.print(text, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
-def write_line(words: str) -> None:
-    """Write a line to stderr; a name must not steer a terminal, and nobody may read it any more."""
-    words = "".join(each if each.isprintable() else "?" for each in words)
+def write_line(text: str) -> None:
+    """Write a line to stderr, without control characters; a closed stderr is ignored."""
+    text = "".join(character if character.isprintable() else "?" for character in text)
     with suppress(OSError, ValueError):
-        print(words, file=sys.stderr, flush=True)
+        print(text, file=sys.stderr, flush=True)

@@ -1,11 +1,11 @@
-"""`headrace proxy`: small copies of videos with short GOPs, for random frames."""
+"""`headrace proxy`: small copies of videos with short GOPs, for random access."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.cli.config_flags import configured, option, parameters, with_parameters
-from headrace.cli.extract_options import ENDING, sources_of_files
+from headrace.cli.config_flags import JSON, configured, option, parameters, with_parameters
+from headrace.cli.extract_options import ESTIMATE, sources_of_files
 from headrace.cli.extract_run import OutputNouns, run_extraction
 from headrace.extraction.proxies.proxy_options import ProxyOptions, originals_of, proxy_size
 
@@ -16,33 +16,26 @@ if TYPE_CHECKING:
     from headrace.planner.proxy_gain import ProxyGain
 
 _NOUNS: Final = OutputNouns(noun="frame", sample="frame", none="without a proxy")
-_GO_ON: Final = (
-    "headrace: interrupted; proxies that are done stay; run the same command again to go on"
+_INTERRUPTED: Final = (
+    "headrace: interrupted; finished proxies are kept; run the same command again to continue"
 )
 _BUSY_CORES: Final = 0.2
-"""Cores used by other programs from which on timings are not those of an idle machine."""
-_DRY_RUN, _JSON = ENDING
+"""CPU cores used by other programs above which the summary warns of disturbed timings."""
 _PARAMETERS: Final = (
     *parameters(ProxyOptions, only="sources out"),
-    option(
-        "size",
-        str,
-        "256",
-        "Pixels of the shorter side, the aspect kept; or height and width.",
-        metavar="N|HxW",
-    ),
+    option("size", str, "256", "Pixels of the shorter side, or height and width.", metavar="N|HxW"),
     *parameters(ProxyOptions, only="gop codec"),
     *parameters(
         ProxyOptions,
         only="workers on_error retry",
         on_error={
-            "help": "Damaged videos get no proxy and are listed, end it, or show damaged frames as "
-            "FFmpeg does."
+            "help": "At damaged videos: stop, leave them out and list them, or keep FFmpeg's "
+            "concealment."
         },
     ),
-    _DRY_RUN,
-    option("gain", bool, True, "Time originals and proxies at the end, to say what is won."),
-    _JSON,
+    ESTIMATE,
+    option("gain", bool, True, "Time originals and proxies at the end, and print the gain."),
+    JSON,
 )
 
 
@@ -60,7 +53,7 @@ def _make_proxies(**typed: Any) -> None:
         options,
         _NOUNS,
         typed,
-        interrupted=_GO_ON,
+        interrupted=_INTERRUPTED,
         details=lambda result, making: _record_totals(result, making, measures=typed["gain"]),
     )
 
@@ -68,16 +61,16 @@ def _make_proxies(**typed: Any) -> None:
 proxy = with_parameters(
     _make_proxies,
     _PARAMETERS,
-    "Write small copies with short GOPs, from which random frames come fast. Resumable.",
+    "Write small copies with short GOPs, for fast random access. Resumable: run it again.",
 )
 
 
 def _record_totals(
     result: "ExtractionResult", making: "ProxyMaking", *, measures: bool
 ) -> list[str]:
-    """Write size, quality and gain of all proxies to the record in their folder; return lines.
+    """Write size, quality and gain of all proxies to the record of the folder; return lines.
 
-    With `measures`, originals and proxies are timed: some 5 s.
+    With `measures`, times originals and proxies, which takes about 5 s.
 
     Raises:
         ConfigError: the record cannot be written.
@@ -88,7 +81,7 @@ def _record_totals(
 
     if result.session.outcome != "complete":
         return []
-    # Without a record, the run that made the last proxy ended before it wrote one.
+    # Without a record, the run that wrote the last proxy ended before it wrote one.
     is_recorded = (making.options.out / RECORD).exists() and result.came == result.were_there
     rows = [] if is_recorded else list(read_rows(making.options.out))
     totals = ProxyTotals.of(rows)
@@ -100,7 +93,7 @@ def _record_totals(
 
 
 def _measured_gain(making: "ProxyMaking", rows: "list[ProxyRow]") -> "ProxyGain | None":
-    """Return the measured gain; None where the videos are too few, or after Ctrl-C."""
+    """Return the measured gain; None if the videos are too few, or after Ctrl-C."""
     from headrace.decode.proxies import Proxies
     from headrace.errors import ConfigError, MediaError
     from headrace.planner.plan_config import PlanConfig
@@ -145,6 +138,6 @@ def _gain_lines(gain: "ProxyGain") -> Iterator[str]:
         yield f"  {row.strategy:<22}{decimal(row.before):>9}{decimal(row.after):>10}"
     if gain.others >= _BUSY_CORES:
         yield (
-            f"  Other programs kept {gain.others:.1f} cores busy meanwhile: time it again with "
-            "headrace plan"
+            f"  Other programs used {gain.others:.1f} cores meanwhile; measure again with headrace "
+            "plan"
         )

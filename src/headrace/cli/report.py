@@ -1,4 +1,4 @@
-"""`headrace report`: renders a recorded run, or all benchmarks, again."""
+"""`headrace report`: the report of a recorded run or suite, rendered again."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +14,7 @@ def report(
         bool, typer.Option("--text", help="Print text instead of writing the page.")
     ] = False,
 ) -> None:
-    """Render the report of a run, or of all benchmarks, again."""
+    """Render the report of a run or of bench all again."""
     from headrace.bench.suite.suite_record import SUITE
     from headrace.profiling.session import Session
     from headrace.report.folder import SESSION, render_again

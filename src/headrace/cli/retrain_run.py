@@ -1,4 +1,4 @@
-"""`headrace run --mode retrain`: flags, progress and summary."""
+"""`headrace run --mode retrain`: options, progress and summary."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,12 +10,7 @@ import typer
 from headrace.cli.config_flags import configured, flag_of, option, parameters, with_parameters
 from headrace.cli.progress import bar_columns, progress_line, waiting
 from headrace.cli.run_flags import run_options
-from headrace.cli.save_session import (
-    conclude,
-    execute,
-    run_as_launched,
-    saying_when_interrupted,
-)
+from headrace.cli.save_session import conclude, execute, print_interruption, run_as_launched
 from headrace.cli.signals import ending_on_sigterm
 from headrace.cli.sources import check_videos, frame_size
 from headrace.errors import ConfigError
@@ -37,11 +32,7 @@ _RETRAIN: Final = (
     *parameters(TrainOptions, only="epochs learning_rate train_from checkpoint_gradients"),
     *parameters(LabelledInput, only="held_out"),
     option(
-        "size",
-        str | None,
-        None,
-        "Retrain: decode to this size, such as 256x456.",
-        metavar="HxW",
+        "size", str | None, None, "Retrain: size of decoded frames, such as 256x456.", metavar="HxW"
     ),
     *parameters(TrainOptions, only="seed"),
 )
@@ -52,18 +43,18 @@ _SHARED: Final = frozenset(
         *("max_steps", "stride", "on_error", "out", "dry_run", "json"),
     ]
 )
-"""Options of a run that a training has too."""
+"""Options valid in both modes."""
 
 
 def with_mode(
     run: Callable[..., None], shared: Sequence[Parameter], summary: str
 ) -> Callable[..., None]:
-    """Return the command `run` with `--mode` and the options of a training.
+    """Return the command `run` with `--mode` and the options of retraining.
 
     Options of the other mode are refused.
 
     Args:
-        run: Takes the values of `shared` by name.
+        run: Function with the options `shared` as keywords.
         shared: Options of a run.
         summary: Summary of the command.
     """
@@ -78,8 +69,8 @@ def with_mode(
             if name in unsupported and typed[name] != options[name].default:
                 other = "retrain" if is_run else "inference"
                 raise ConfigError(
-                    f"{flag_of(options[name], typed[name])} is for --mode {other}; leave it out "
-                    f"of --mode {mode}"
+                    f"{flag_of(options[name], typed[name])} needs --mode {other}, got --mode "
+                    f"{mode}; leave the option out"
                 )
         (run if is_run else _retrain)(**typed)
 
@@ -89,7 +80,7 @@ def with_mode(
 def _retrain(**typed: Any) -> None:
     options, is_quiet = _options(typed), typed["json"]
     with ending_on_sigterm() as ending:
-        with saying_when_interrupted(ending, options.out):
+        with print_interruption(ending, options.out):
             with waiting("loading PyTorch", is_quiet=is_quiet):
                 from headrace.runs.retrain.retrain_session import RetrainRunner
 
@@ -112,7 +103,9 @@ def _options(typed: dict[str, Any]) -> RetrainOptions:
 
     options = run_options(typed)
     if options.compute.execution.fit_batch:
-        raise ConfigError("--batch-size auto is for --mode inference; a training takes a number")
+        raise ConfigError(
+            "--batch-size auto needs --mode inference, got --mode retrain; give a number"
+        )
     read = options.input
     retrain = RetrainOptions(
         input=configured(
@@ -157,8 +150,8 @@ def _conclude(
         model = options.compute.model_name
         lines += [f"Head: {head}"]
         lines += [f"Use it: headrace run VIDEO --model-name {model} --weights {head}"]
-    saved = "no head was saved" if head is None else f"the head at that time is in {head}"
-    raise typer.Exit(conclude(session, lines, saved, interrupted, is_quiet=is_quiet))
+    kept = "no head was saved" if head is None else f"the last saved head is {head}"
+    raise typer.Exit(conclude(session, lines, kept, interrupted, is_quiet=is_quiet))
 
 
 def _with_progress(runner: "RetrainRunner", *, is_quiet: bool) -> "Session":

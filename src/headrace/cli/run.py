@@ -1,4 +1,4 @@
-"""`headrace run`: a model on videos, cameras and streams."""
+"""`headrace run`: inference on videos, cameras and streams."""
 
 import os
 import sys
@@ -14,12 +14,7 @@ import typer
 from headrace.cli.progress import bar_columns, progress_line, waiting
 from headrace.cli.retrain_run import with_mode
 from headrace.cli.run_flags import PARAMETERS, files_among, run_options, web_options
-from headrace.cli.save_session import (
-    conclude,
-    execute,
-    run_as_launched,
-    saying_when_interrupted,
-)
+from headrace.cli.save_session import conclude, execute, print_interruption, run_as_launched
 from headrace.cli.signals import Ending, ending_at_once, ending_on_sigterm
 from headrace.cli.sources import check_videos
 from headrace.errors import ConfigError
@@ -41,12 +36,12 @@ _FILE_LABELS: Final = {
     ".html": "Report",
     ".gz": "Trace, for ui.perfetto.dev",
 }
-"""Name, or suffix of a file of the run itself -> label in the summary."""
-_OWN_LABEL: Final = "File of your sink"
+"""Name or suffix of a file of the run itself → label in the summary."""
+_SINK_LABEL: Final = "File of your sink"
 _SLOW_IMPORTS: Final = ("headrace.runs.file_run", "headrace.runs.live.live_session")
 """Modules that import PyTorch, which takes seconds."""
 _MAX_FILES: Final = 8
-"""Files in the summary, at most; the report lists all."""
+"""Max files in the summary; the report lists all."""
 
 
 def _run(**typed: Any) -> None:
@@ -63,7 +58,7 @@ run = with_mode(
 
 
 def _files_at_full_speed(options: "RunOptions") -> "RunOptions | None":
-    """Return the options with the paths of the files; None for a live run."""
+    """Return the options with the sources as file paths; None for a live run."""
     from headrace.runs.live.live_sources import full_speed_files
 
     paths = full_speed_files(options)
@@ -82,10 +77,10 @@ def run_and_conclude(
 
     Args:
         options: Options of the run.
-        as_files: Returns the options of a run of files at full speed; None: the run is live.
+        as_files: Returns the options of a run of files at full speed, or None for a live run.
         typed: Values of the command line.
-        web: Page of a live run.
-        other_seconds: Seconds of this process that belong to no start-up: see `execute`.
+        web: Web page of a live run.
+        other_seconds: Seconds of this process that do not count as start-up: see `execute`.
     """
     is_dry, is_quiet = typed["dry_run"], typed["json"]
     log_format = typed.get("log_format", "text")
@@ -100,7 +95,7 @@ def run_and_conclude(
         os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     out, applies_advice = options.output.out, typed.get("apply_advice", False)
     with ending_on_sigterm() as ending:
-        with saying_when_interrupted(ending, out):
+        with print_interruption(ending, out):
             options = with_task(options)
             files = as_files(options)
             if files is not None:
@@ -109,8 +104,8 @@ def run_and_conclude(
                 )
             elif applies_advice:
                 raise ConfigError(
-                    "--apply-advice runs twice and compares, which needs one video file at full "
-                    "speed; give one file, without --pace realtime"
+                    "--apply-advice compares two runs, which needs a video file at full speed; "
+                    "give one file, without --pace realtime"
                 )
             else:
                 session = run_live(
@@ -150,7 +145,7 @@ def _run_files(
 
 
 def _conclude(session: "Session", out: Path, ending: Ending, *, is_quiet: bool) -> int:
-    """Print the summary and the files of a run; return the exit code, as `conclude`."""
+    """Print the summary and the files of a run; return the exit code of `conclude`."""
     labels = [(_label(name), name) for name in session.outputs]
     lines = [f"{label}: {out / name}" for label, name in labels if label][-_MAX_FILES:]
     kept = f"completed work is kept in {out}"
@@ -158,12 +153,12 @@ def _conclude(session: "Session", out: Path, ending: Ending, *, is_quiet: bool) 
 
 
 def _label(name: str) -> str | None:
-    """Return the label of an output file; None: only the report lists it."""
+    """Return the label of an output file; None: the summary omits it."""
     from headrace.report.folder import is_run_file
 
     if name in _FILE_LABELS:
         return _FILE_LABELS[name]
-    return _FILE_LABELS.get(Path(name).suffix) if is_run_file(name) else _OWN_LABEL
+    return _FILE_LABELS.get(Path(name).suffix) if is_run_file(name) else _SINK_LABEL
 
 
 def _plan(runner: "Runner") -> str:
@@ -189,8 +184,8 @@ def _with_progress(runner: "Runner", *, is_quiet: bool) -> "Session":
             # Step 0 repeats where a run restarts with smaller batches.
             done = (progress.tasks[0].completed if step.step else 0) + step.frames
             # Measuring other settings takes seconds: see `measure_alternatives`.
-            what = "running" if done < runner.frames_planned else "measuring other settings after"
-            progress.update(task, description=what, completed=done, rate=f"{done / seconds:.0f}")
+            phase = "running" if done < runner.frames_planned else "measuring other settings after"
+            progress.update(task, description=phase, completed=done, rate=f"{done / seconds:.0f}")
 
         return run_as_launched(runner, show)
 
@@ -202,20 +197,20 @@ def _apply_advice(
     *,
     is_quiet: bool,
 ) -> None:
-    """Run again with the change that `session` advises, and print the gain.
+    """Run again with the change advised in `session`, and print the gain.
 
     Args:
         options: Options of the first run.
-        session: Its record.
-        run: Runs with other options, without output.
-        is_quiet: Whether to print to stderr.
+        session: Record of the first run.
+        run: Runs with the given options, without output.
+        is_quiet: Whether to print to stderr instead of stdout.
     """
     from headrace.runs.what_if import describe_gain, first_advised_change
 
     stream = sys.stderr if is_quiet else sys.stdout
     advised = first_advised_change(options, session)
     if advised is None:
-        print("Changed nothing: no option makes the advised change.", file=stream)
+        print("Tried no change: no option makes the advised change.", file=stream)
         return
     print(f"Trying {advised.change.words.partition(':')[0]} ...", file=stream, flush=True)
     after = run(advised.options)

@@ -1,6 +1,6 @@
-"""Flags of `headrace run`, and the options made of their values, those of its web page too.
+"""Options of `headrace run` and of its web page.
 
-Most flags are fields of a configuration; flags with another form than their field are defined here.
+Most are fields of a configuration; those whose command-line form differs are defined here.
 """
 
 import os
@@ -17,7 +17,7 @@ from headrace.cli.config_flags import (
     option,
     parameters,
 )
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, reason_of
 from headrace.extras import check_extra
 from headrace.models.compute import MAX_BATCH_SIZE, Device
 from headrace.runs.run_options import (
@@ -34,29 +34,29 @@ from headrace.sinks.web.web_options import WebOptions
 from headrace.units import parse_seconds
 
 TOKEN_VARIABLE: Final = "HEADRACE_WEB_TOKEN"
-"""Environment variable of the token; on the command line, any user could read it."""
+"""Environment variable with the token; other users could read a command-line argument."""
 _MAX_TOKEN_BYTES: Final = 4096
 
 
 def check_batch_size(text: str) -> None:
-    """Raise ConfigError where `text` is neither a batch size nor `auto`."""
+    """Raise ConfigError if `text` is neither a batch size nor `auto`."""
     is_number = text.isascii() and text.removeprefix("-").isdigit()
     if text != "auto" and (not is_number or int(text) < 1):
-        must = "be >= 1" if is_number else "be a whole number, or auto"
-        raise ConfigError(f"must {must}, got {text!r}")
+        allowed = ">= 1" if is_number else "a whole number, or auto"
+        raise ConfigError(f"must be {allowed}, got {text!r}")
 
 
 _SOURCE, *_INPUT = parameters(InputOptions)
 PARAMETERS: Final = (
     _SOURCE,
-    option("input_path", list[str] | None, None, "The same as SOURCE.", metavar="SOURCE"),
+    option("input_path", list[str] | None, None, "Alias of SOURCE.", metavar="SOURCE"),
     *_INPUT,
     *parameters(
         ComputeOptions,
         batch_size={
             "kind": str,
             "default": "16",
-            "help": "Frames in a step (in real time: at most); auto measures which serves best.",
+            "help": "Frames per step, in real time an upper limit; auto measures the best.",
             "metavar": "N|auto",
             "least": None,
             "check": check_batch_size,
@@ -64,10 +64,10 @@ PARAMETERS: Final = (
         device={
             "kind": Device | None,
             "default": None,
-            "help": "Where the model runs; cpu if left out.",
+            "help": "Device of the model; by default cpu.",
         },
     ),
-    option("infer_on_gpu", bool, False, "The same as --device cuda.", "--infer-on-gpu"),
+    option("infer_on_gpu", bool, False, "Alias of --device cuda.", "--infer-on-gpu"),
     *parameters(ExecutionOptions),
     *(parameter for parameter in parameters(FlowOptions) if parameter.name != "view"),
     *parameters(LiveClipOptions),
@@ -78,7 +78,7 @@ PARAMETERS: Final = (
         "web_token_file",
         Path | None,
         None,
-        "Holds its token; else HEADRACE_WEB_TOKEN does, or one is made.",
+        "File with the token of the page; by default HEADRACE_WEB_TOKEN, or a generated token.",
         metavar="FILE",
     ),
     option(
@@ -93,7 +93,7 @@ PARAMETERS: Final = (
         "apply_advice",
         bool,
         False,
-        "Then run again with the change advised, and say what it brought.",
+        "Run again with the advised change, and print the gain.",
         "--apply-advice",
     ),
     DRY_RUN,
@@ -101,24 +101,24 @@ PARAMETERS: Final = (
         "log_format",
         Literal["text", "json"],
         "text",
-        "What happens to live sources, on stderr: lines of text, or of JSON.",
+        "Format of the event lines of live sources on stderr.",
     ),
     SESSION_JSON,
     *parameters(TracingOptions),
 )
-"""In the order of `--help`."""
+"""Parameters in the order of `--help`."""
 
 
 def run_options(typed: dict[str, Any]) -> RunOptions:
-    """Return the options of a run, from the typed values.
+    """Return the options of a run from command-line values.
 
     Raises:
-        typer.BadParameter: flags contradict each other, or a required one is missing.
-        ConfigError: a value is not possible.
+        typer.BadParameter: options contradict each other, or a required one is missing.
+        ConfigError: a value is invalid.
     """
     if typed.get("sinks") and typed["apply_advice"]:
         raise typer.BadParameter(
-            "the second run of --apply-advice would write every result twice; leave one out",
+            "--apply-advice would write every result to the sink twice; leave one of the two out",
             param_hint="'--sink'",
         )
     is_auto = typed["batch_size"] == "auto"
@@ -139,7 +139,7 @@ def run_options(typed: dict[str, Any]) -> RunOptions:
 
 
 def files_among(read: InputOptions) -> tuple[str, ...]:
-    """Return the paths of the videos among the sources; with a frame rate there are none.
+    """Return the paths of the video files among the sources; none with `--framerate`.
 
     Raises:
         ConfigError: a source is not an address.
@@ -156,7 +156,7 @@ def _sources(typed: dict[str, Any]) -> tuple[str, ...]:
     arguments, flags = typed["sources"] or [], typed["input_path"] or []
     if arguments and flags:
         raise typer.BadParameter(
-            "SOURCE is given already; give one of the two", param_hint="'--input-path'"
+            "SOURCE is given, too; leave one of the two out", param_hint="'--input-path'"
         )
     if not (arguments or flags):
         raise typer.BadParameter(
@@ -169,7 +169,7 @@ def _device(typed: dict[str, Any]) -> Device:
     if typed["infer_on_gpu"]:
         if typed["device"] == "cpu":
             raise typer.BadParameter(
-                "it contradicts --device cpu; give one of the two", param_hint="'--infer-on-gpu'"
+                "contradicts --device cpu; leave one of the two out", param_hint="'--infer-on-gpu'"
             )
         return "cuda"
     device: Device = typed["device"] or "cpu"
@@ -180,7 +180,7 @@ def web_options(typed: dict[str, Any]) -> WebOptions | None:
     """Return the web options of `headrace run`; None without a page or metrics.
 
     Raises:
-        ConfigError: a value is not possible, has no effect, or names a file without a token.
+        ConfigError: a value is invalid, has no effect, or is a file without a token.
         BackendError: the extra `web` is not installed.
     """
     view, token_file = typed["view"], typed["web_token_file"]
@@ -194,32 +194,29 @@ def web_options(typed: dict[str, Any]) -> WebOptions | None:
     if view in ("web", "metrics"):
         check_extra("web", "a run that is shown as a web page or as metrics")
         return options
-    plain = WebOptions(with_page=False)
-    if options != plain or token_file is not None:
+    if options != WebOptions(with_page=False) or token_file is not None:
         raise ConfigError(
-            "--web-address, --web-port, --web-host, --web-token-file and --health-timeout are for "
-            f"a run that is served, and --view {view} serves nothing; give --view web or metrics"
+            "--web-address, --web-port, --web-host, --web-token-file and --health-timeout need "
+            f"--view web or metrics, got --view {view}"
         )
     return None
 
 
 def _token(file: Path | None) -> str | None:
-    """Return the token of the file or the environment; None: generate one."""
+    """Return the token from the file or the environment; None if neither is given."""
     variable = os.environ.get(TOKEN_VARIABLE)
     if file is None:
         return variable
     if variable is not None:
-        raise ConfigError(
-            f"a token is given by both --web-token-file and {TOKEN_VARIABLE}; leave one out"
-        )
+        raise ConfigError(f"both --web-token-file and {TOKEN_VARIABLE} give a token; leave one out")
     try:
         with file.open("rb") as opened:
             token = opened.read(_MAX_TOKEN_BYTES).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not ASCII text"
+        reason = reason_of(error) if isinstance(error, OSError) else "not ASCII text"
         raise ConfigError(
-            f"cannot read the token in {file}: {reason.lower()}; give a file with the token alone"
+            f"cannot read the token in {file}: {reason}; give a file with only the token"
         ) from error
     if not token:
-        raise ConfigError(f"{file} has no token; write one of 16 characters or more into it")
+        raise ConfigError(f"{file} has no token; write one of at least 16 characters to it")
     return token

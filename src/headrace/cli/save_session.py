@@ -50,9 +50,9 @@ def execute(
         opening: What the preparation opens, for a progress line; empty: no line.
         plan: Returns the text of a dry run.
         with_progress: Runs with a progress display.
-        is_dry: Whether to print the plan alone.
-        is_quiet: Whether the output is JSON alone.
-        other_seconds: Seconds of this process before the call that were no imports.
+        is_dry: Whether to only print the plan.
+        is_quiet: Whether to print only JSON.
+        other_seconds: Seconds of this process before the call that were not imports.
 
     Raises:
         HeadraceError: the run cannot start, or its results cannot be written.
@@ -71,17 +71,17 @@ def execute(
     out = runner.out
     if is_dry:
         stream = sys.stderr if is_quiet else sys.stdout
-        print(f"Dry run: {plan(runner)}; results would go to {out}", file=stream)
+        print(f"Dry run: {plan(runner)}; results would be written to {out}", file=stream)
         return None
-    ending.begin()
-    ending.is_held = True
+    ending.start()
+    ending.is_deferred = True
     checkpoint = partial(write_checkpoint, folder=out)
     runner = replace(runner, on_start=ending.release, on_record=checkpoint)
     return keep(with_progress(runner), out, is_quiet=is_quiet)
 
 
 def run_as_launched(runner: "AnyRunner", on_step: "Callable[[Step], None]") -> "Session":
-    """Run; as a worker of a launch, after all workers are ready."""
+    """Run; a worker of a launch waits until all workers are ready."""
     from headrace.runs.launch.launching import LaunchedWorker
 
     address = os.environ.get(LAUNCH_VARIABLE)
@@ -101,17 +101,17 @@ def run_as_launched(runner: "AnyRunner", on_step: "Callable[[Step], None]") -> "
 
 
 @contextmanager
-def saying_when_interrupted(ending: Ending, out: Path) -> Iterator[None]:
-    """Exit after a Ctrl-C that leaves no record, with a message."""
+def print_interruption(ending: Ending, out: Path) -> Iterator[None]:
+    """Turn a Ctrl-C that leaves no record into a message and an exit code."""
     try:
         yield
     except KeyboardInterrupt:
-        words = NOTHING_RECORDED
-        if ending.has_begun:
-            words = (
+        message = NOTHING_RECORDED
+        if ending.has_started:
+            message = (
                 f"headrace: interrupted while the record was written; the files so far are in {out}"
             )
-        print(words, file=sys.stderr)
+        print(message, file=sys.stderr)
         raise typer.Exit(ending.exit_code) from None
 
 
@@ -123,9 +123,9 @@ def conclude(
     Args:
         session: Record of the run.
         lines: Further lines, such as the paths of files.
-        kept: Remaining results of a run that did not complete.
+        kept: Location of the partial results, for a run that did not complete.
         interrupted: Exit code of an interrupted command.
-        is_quiet: Print the session as JSON alone.
+        is_quiet: Whether to print only the session, as JSON.
 
     Raises:
         typer.Exit: the run did not complete.
@@ -141,7 +141,7 @@ def conclude(
         print("\n".join([render_text(session), *lines]))
     left_out = [note for note in session.notes if note.startswith(LEFT_OUT)]
     lost = [loss for loss in session.lost if not loss.is_concealed]
-    if lost:  # of files; streams report theirs as events
+    if lost:  # of files only: streams report lost frames as events
         left_out.append(f"{LEFT_OUT}{lost_words(session, lost)}, damaged")
     for note in left_out:
         print(f"headrace: {note}", file=sys.stderr)
@@ -158,7 +158,7 @@ def conclude(
 
 
 def keep(session: "Session", out: Path, *, is_quiet: bool) -> "Session":
-    """Write the folder of a run; return the session with the names of its files.
+    """Write the output folder of a run; return the session with the names of its files.
 
     Raises:
         typer.Exit: the folder cannot be written; the summary and the reason are printed.
@@ -172,7 +172,7 @@ def keep(session: "Session", out: Path, *, is_quiet: bool) -> "Session":
         print(session.model_dump_json() if is_quiet else render_text(session))
         # An extraction prints its own error with its summary.
         session_error = None if session.kind == "extract" else session.error
-        for words in (session_error, error):
-            if words is not None:
-                print(f"headrace: {words}", file=sys.stderr)
+        for message in (session_error, error):
+            if message is not None:
+                print(f"headrace: {message}", file=sys.stderr)
         raise typer.Exit(1) from error

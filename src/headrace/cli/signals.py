@@ -1,4 +1,4 @@
-"""SIGTERM ends a command as Ctrl-C does; both reach a program that runs in its place."""
+"""SIGTERM handled like Ctrl-C; both are forwarded to a program that runs in place of a command."""
 
 import os
 import signal
@@ -15,70 +15,73 @@ INTERRUPTED = 130
 TERMINATED = 143
 """Exit code after SIGTERM."""
 NOTHING_RECORDED = "headrace: interrupted before anything was recorded"
-"""Said after a Ctrl-C that came before the work itself."""
+"""Message after a Ctrl-C before the work itself."""
 STDERR: Final = 2
 """File descriptor."""
 _Handler = Callable[[int, FrameType | None], None]
 
 
 class Terminated(KeyboardInterrupt):
-    """Somebody asked this process to end."""
+    """SIGTERM reached this process."""
 
 
 class Ending:
-    """Whether, and how, the command was asked to end."""
+    """Signal state of a command."""
 
     exit_code = INTERRUPTED
-    """Of a command that was interrupted."""
-    is_asked = False
-    has_begun = False
-    """The work itself: there is something to keep."""
-    is_held = False
+    """Exit code if the command is interrupted."""
+    is_interrupted = False
+    """Whether SIGINT or SIGTERM arrived."""
+    has_started = False
+    """Whether the work itself started, so that there are results to keep."""
+    is_deferred = False
     """Whether the first signal waits for `release`."""
 
-    def begin(self) -> None:
-        """Say that the work begins.
+    def start(self) -> None:
+        """Mark the start of the work.
 
         Raises:
-            KeyboardInterrupt: the command was asked to end, and something swallowed that.
+            KeyboardInterrupt: a signal arrived earlier, and its exception was swallowed.
         """
         self.release()
-        self.has_begun = True
+        self.has_started = True
 
     def release(self) -> None:
-        """Let signals interrupt at once again.
+        """Let signals interrupt immediately again.
 
         Raises:
-            KeyboardInterrupt: the command was asked to end before.
+            KeyboardInterrupt: a signal arrived earlier.
         """
-        self.is_held = False
-        if self.is_asked:
+        self.is_deferred = False
+        if self.is_interrupted:
             raise KeyboardInterrupt
 
-    def interrupts_now(self) -> bool:
-        """Note a signal; return whether it interrupts now."""
-        self.is_held, self.is_asked = self.is_held and not self.is_asked, True
-        return not self.is_held
+    def record_signal(self) -> bool:
+        """Record a signal; return whether it interrupts now."""
+        self.is_deferred = self.is_deferred and not self.is_interrupted
+        self.is_interrupted = True
+        return not self.is_deferred
 
 
-def end_at_once() -> None:
-    """Let a further Ctrl-C end the process without a word: all that is to be said was said."""
+def restore_default_sigint() -> None:
+    """Let a further Ctrl-C end the process silently, since all messages are printed."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextmanager
 def ending_on_sigterm() -> Iterator[Ending]:
-    """Let SIGTERM interrupt what runs inside; the first one, a further one is too impatient."""
+    """Let SIGTERM interrupt the block as Ctrl-C does; a repeated SIGTERM is ignored."""
     ending = Ending()
 
     def terminate(number: int, frame: FrameType | None) -> None:
-        is_heeded = ending.is_held or ending.exit_code != TERMINATED
+        # A second SIGTERM counts only while the first is deferred.
+        counts = ending.is_deferred or ending.exit_code != TERMINATED
         ending.exit_code = TERMINATED
-        if ending.interrupts_now() and is_heeded:
+        if ending.record_signal() and counts:
             raise Terminated
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        if ending.interrupts_now():
+        if ending.record_signal():
             raise KeyboardInterrupt
 
     with _handling({signal.SIGTERM: terminate, signal.SIGINT: interrupt}):
@@ -87,9 +90,9 @@ def ending_on_sigterm() -> Iterator[Ending]:
 
 @contextmanager
 def ending_at_once() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end the process where it stands, with a word.
+    """Let Ctrl-C and SIGTERM end the process immediately, with a message.
 
-    For imports: nothing is there to keep, and some libraries swallow what is raised in theirs.
+    For imports: there are no results yet, and some libraries swallow exceptions in their imports.
     """
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -102,15 +105,15 @@ def ending_at_once() -> Iterator[None]:
 
 @contextmanager
 def _handling(handlers: dict[signal.Signals, _Handler]) -> Iterator[None]:
-    """Handle signals; Ctrl-C only where Python does, as a background shell has it ignored."""
+    """Install handlers; SIGINT only over Python's own, as a shell ignores it in the background."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        handlers = {each: handlers[each] for each in handlers if each != signal.SIGINT}
-    before = {each: signal.signal(each, handler) for each, handler in handlers.items()}
+        handlers = {number: handlers[number] for number in handlers if number != signal.SIGINT}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,13 +121,13 @@ class ChildEnd:
     """End of a program that ran in place of this one."""
 
     code: int
-    """Its exit code; negative: the signal that ended it."""
-    is_asked: bool = False
-    """Whether Ctrl-C or SIGTERM came meanwhile."""
+    """Exit code; negative: the signal that ended it."""
+    is_interrupted: bool = False
+    """Whether Ctrl-C or SIGTERM arrived meanwhile."""
 
     def __str__(self) -> str:
         """`was interrupted`, `ended with exit code 1`."""
-        if self.is_asked:
+        if self.is_interrupted:
             return "was interrupted"
         if self.code < 0:
             return f"was ended by signal {-self.code}"
@@ -134,32 +137,32 @@ class ChildEnd:
 def run_in_place(program: str, arguments: Sequence[str], *, stdout: int | None = None) -> ChildEnd:
     """Run a program with the terminal and the process group of this process.
 
-    Ctrl-C and SIGTERM do not end this process: it waits for the end of the program, which has them.
-    A SIGINT that another process sends while this one is in the foreground of a terminal counts as
-    Ctrl-C, but does not reach the program.
+    Ctrl-C and SIGTERM reach the program and not this process, which waits for it. A SIGINT that
+    another process sends while this one is in the foreground of a terminal counts as Ctrl-C, but
+    does not reach the program.
 
     Args:
-        program: Path of its file.
-        arguments: All of them, its name first.
-        stdout: Its standard output; None: that of this process.
+        program: Path of the executable.
+        arguments: Arguments, the name first.
+        stdout: File descriptor of its standard output; None: that of this process.
     """
     signals: list[int] = []
     child: subprocess.Popen[bytes] | None = None
 
-    def pass_on(number: int, frame: FrameType | None) -> None:
+    def forward(number: int, frame: FrameType | None) -> None:
         signals.append(number)
         if child is not None and not (number == signal.SIGINT and _is_in_foreground()):
             child.send_signal(number)
 
-    with _handling({signal.SIGTERM: pass_on, signal.SIGINT: pass_on}):
+    with _handling({signal.SIGTERM: forward, signal.SIGINT: forward}):
         child = subprocess.Popen(arguments, executable=program, stdout=stdout)
         for number in tuple(signals):
-            child.send_signal(number)  # it came before the child was known
-        return ChildEnd(code=child.wait(), is_asked=bool(signals))
+            child.send_signal(number)  # arrived before `child` was assigned
+        return ChildEnd(code=child.wait(), is_interrupted=bool(signals))
 
 
 def _is_in_foreground() -> bool:
-    """Return whether Ctrl-C in a terminal reaches this process, and so all of its group.
+    """Whether Ctrl-C in a terminal reaches this process, and so its whole process group.
 
     On Windows it reaches all programs of a console.
     """
@@ -178,10 +181,10 @@ def _is_in_foreground() -> bool:
 
 
 def become(program: str, arguments: Sequence[str]) -> NoReturn:
-    """Run a program in place of this process, which ends: see `run_in_place` for the arguments.
+    """Replace this process by a program, by exec; for the arguments see `run_in_place`.
 
-    By exec signals, terminal and exit code reach it directly. On Windows exec would return the
-    terminal before the program ends.
+    Signals, terminal and exit code are then the program's own. On Windows, where exec would return
+    the terminal before the program ends, the program runs as a child.
     """
     if sys.platform == "win32":
         exit_as(run_in_place(program, arguments).code)
@@ -189,7 +192,7 @@ def become(program: str, arguments: Sequence[str]) -> NoReturn:
 
 
 def exit_as(code: int) -> NoReturn:
-    """End this process as a child ended: with its exit code, or by its signal."""
+    """End this process with the exit code or the signal of a child."""
     if code < 0:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()

@@ -1,21 +1,19 @@
-"""Sources of a command: videos, a stream of a file, image sequences, sizes."""
+"""Sources of a command: videos, streams of a file, image sequences; and frame sizes."""
 
 import re
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from headrace.errors import ConfigError, HeadraceError, OpenError
 
 if TYPE_CHECKING:
     from headrace.video.source import Source
 
-STREAM: Final = "Which stream of a file: its number among all streams, or v:1, the second video."
-
 
 def source_of(path: str | Path, *, rate: str | None, stream: str | None) -> "Source":
-    """Return the video of a path.
+    """Return the video or image sequence of a path.
 
     Raises:
         ConfigError: the rate or stream is malformed, they exclude each other, or a pattern of
@@ -25,13 +23,13 @@ def source_of(path: str | Path, *, rate: str | None, stream: str | None) -> "Sou
 
     if rate is None and is_pattern(path):
         raise ConfigError(
-            f"{path} is no file; if it is a pattern of pictures, say with --framerate how many are "
-            "shown a second"
+            f"{path} is not a file; for an image pattern, give the images per second with "
+            "--framerate"
         )
     if rate is None and Path(path).is_dir():
         raise ConfigError(
-            f"{path} is a folder; give a video file, or, if it holds pictures in order, say with "
-            "--framerate how many are shown a second"
+            f"{path} is a folder; give a video file, or, for a folder of images, the images per "
+            "second with --framerate"
         )
     return source_at(path, rate=rate, stream=stream)
 
@@ -39,7 +37,7 @@ def source_of(path: str | Path, *, rate: str | None, stream: str | None) -> "Sou
 def sources_of(
     paths: Iterable[Path], *, rate: str | None = None, stream: str | None = None
 ) -> "list[Source]":
-    """Return the videos of paths: files, folders and lists; with a rate, image sequences.
+    """Return the videos of files, folders and lists; with `rate`, image sequences.
 
     Raises:
         ConfigError: as `source_of`; or a folder or list holds no video.
@@ -51,7 +49,7 @@ def sources_of(
 
 
 def check_videos(paths: Iterable[str | Path]) -> None:
-    """Raise OpenError where no video can be opened."""
+    """Raise the first error if none of the videos can be opened."""
     from headrace.video.source import Source
 
     first: HeadraceError | None = None
@@ -67,18 +65,18 @@ def check_videos(paths: Iterable[str | Path]) -> None:
 
 
 def check_present(paths: Iterable[str]) -> None:
-    """Raise OpenError where a file or folder does not exist; addresses pass."""
+    """Raise OpenError if a file or folder does not exist; addresses are not checked."""
     for path in paths:
         if "://" not in path and not Path(path).exists():
             raise OpenError(
-                f"cannot open {path}: no such file or directory; give a picture, a video or a "
+                f"cannot open {path}: no such file or directory; give an image, a video or a "
                 "folder",
                 source=path,
             )
 
 
 def list_line(video: str, arguments: Iterable[str]) -> str:
-    """Return ` (line 3 of videos.csv)`, where a list names a video; else an empty text."""
+    """Return ` (line 3 of videos.csv)` if a list contains the video, else an empty string."""
     from headrace.video.video_table import path_column, read_table
 
     for path in map(Path, arguments):
@@ -94,17 +92,17 @@ def list_line(video: str, arguments: Iterable[str]) -> str:
 
 
 def frame_size(text: str | None) -> tuple[int, int] | None:
-    """Return height and width of `256x456`. Raises ConfigError for other text."""
+    """Return (256, 456) for `256x456`. Raises ConfigError for text of another form."""
     if text is None:
         return None
     match = re.fullmatch(r"(\d{1,5})[x×](\d{1,5})", text.strip(), re.ASCII)
     if match is None:
-        raise ConfigError(f"--size is a height and a width, such as 256x456; got {text!r}")
+        raise ConfigError(f"--size must be a height and a width, such as 256x456, got {text!r}")
     return int(match[1]), int(match[2])
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a UTF-8 file. Raises ConfigError where that fails."""
+    """Return the text of a UTF-8 file. Raises ConfigError if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

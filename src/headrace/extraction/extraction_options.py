@@ -153,7 +153,9 @@ class ExtractionOptions(ABC):
     """Content of an output folder: `frames`."""
     sources: Annotated[
         tuple[str, ...],
-        SourceArgument("Videos, folders of them, or lists (.txt, .csv, .jsonl).", metavar="SOURCE"),
+        SourceArgument(
+            "Video files, folders of them, or lists (.txt, .csv, .jsonl).", metavar="SOURCE"
+        ),
     ]
     """Paths of videos; a path given twice is read once."""
     out: Annotated[

@@ -31,18 +31,19 @@ TRACE_STEPS: Final = 20
 class TracingOptions:
     """Traces for other tools; off by default, then without cost."""
 
-    nvtx: Annotated[bool, Option("Write NVTX ranges, for nsys profile.", flags=("--nvtx",))] = False
+    nvtx: Annotated[bool, Option("Emit NVTX ranges for nsys profile.", flags=("--nvtx",))] = False
     """Needs the extra `nvtx`."""
     trace: Annotated[
-        bool, Option("Write a trace of the first steps, for Perfetto.", flags=("--trace",))
+        bool, Option("Write a Perfetto trace of the first steps.", flags=("--trace",))
     ] = False
     """Traced steps are slower."""
     trace_steps: Annotated[
-        int | None, Option("Trace N steps after the first one; default: 20.", least=1, metavar="N")
+        int | None,
+        Option("Steps in the trace, after the first; 20 by default.", least=1, metavar="N"),
     ] = None
     """Traced steps after the profiler's warm-up; None: `TRACE_STEPS`."""
     tensorboard: Annotated[
-        Path | None, Option("Write a TensorBoard log of each step to this folder.", metavar="DIR")
+        Path | None, Option("Folder for TensorBoard logs of each step.", metavar="DIR")
     ] = None
     """One subfolder per run, also with the trace; needs the extra `tensorboard`."""
 
@@ -64,8 +65,9 @@ class InputOptions:
     sources: Annotated[
         tuple[str, ...],
         SourceArgument(
-            "Video, folder or glob; camera: 0; stream: rtsp://, rtsps://, http(s)://, udp://; test "
-            "pattern: test://; list: cameras.streams. Several sources share batches.",
+            "Video file, folder or glob; camera number (0); address (rtsp://, rtsps://, "
+            "http(s)://, udp://); test pattern (test://); or list of addresses (cameras.streams). "
+            "Several sources share batches.",
             is_needed=False,
             metavar="SOURCE",
         ),
@@ -73,12 +75,14 @@ class InputOptions:
     """Files are read one after the other."""
     rate: Annotated[str | None, RATE_OPTION] = None
     """None: sources are videos."""
-    stride: Annotated[int, Option("Read every n-th frame; 1: all.", least=1)] = 1
+    stride: Annotated[int, Option("Process every n-th frame; 1 means all.", least=1)] = 1
     max_steps: Annotated[int | None, Option("Stop after N steps.", least=1, metavar="N")] = None
     """None: until the last video ends."""
     on_error: Annotated[
         OnError,
-        Option("On damaged frames: end the run, skip them, or use FFmpeg's concealment; listed."),
+        Option(
+            "At damaged frames: stop, leave them out, or keep FFmpeg's concealment; all are listed."
+        ),
     ] = "raise"
     """Skipped and concealed frames are counted and listed."""
     decode: Annotated[str, DECODE_OPTION] = "cpu"
@@ -99,13 +103,11 @@ class ExecutionOptions:
     """Whether the run first measures the best batch size, up to `batch_size`."""
     prep_on_gpu: Annotated[
         bool,
-        Option(
-            "Preprocess on the GPU, also if the model runs on the CPU.", flags=("--prep-on-gpu",)
-        ),
+        Option("Preprocess on the GPU, whatever the model's device.", flags=("--prep-on-gpu",)),
     ] = False
     amp: Annotated[
         bool,
-        Option("Run the model in 16 bits (autocast), in less memory.", flags=("--use-amp",)),
+        Option("Compute in 16-bit autocast, with less memory.", flags=("--use-amp",)),
     ] = False
     """float16 on a GPU; bfloat16 on the CPU and for a split model."""
     compile: Annotated[
@@ -115,7 +117,7 @@ class ExecutionOptions:
     split_point: Annotated[
         str | None,
         Option(
-            "Run the model up to this layer on the CPU, and the rest on the device.",
+            "Run the model on the CPU up to this layer, and the rest on the device.",
             metavar="MODEL:LAYER",
         ),
     ] = None
@@ -123,7 +125,7 @@ class ExecutionOptions:
     core_bind: Annotated[
         str | None,
         Option(
-            "Run on these processor cores, with one thread each.",
+            "CPU cores to run on, one thread each.",
             metavar="0-3,6|all",
             check=check_cores,
         ),
@@ -136,23 +138,23 @@ class ExecutionOptions:
 class ComputeOptions:
     """Model, device and batches of a run."""
 
-    model_name: Annotated[str, Option("Name of a torchvision model: see headrace models.")] = (
+    model_name: Annotated[str, Option("torchvision model; headrace models lists them.")] = (
         "mobilenet_v2"
     )
     """A classification or video model; with detection options, a detection model."""
     weights: Annotated[str, WEIGHTS_OPTION] = "DEFAULT"
     batch_size: Annotated[
-        int, Option("Frames, or images of one size, per step.", least=1, metavar="N")
+        int, Option("Frames or images per step, all of one size.", least=1, metavar="N")
     ] = 16
     """Decoded frames that wait for the model take up to 1 GiB, or four batches if they are larger;
     the stages hold up to ten more batches."""
     prep_level: Annotated[
-        PrepLevel, Option("Level of preprocessing; medium: the preset of the weights.")
+        PrepLevel, Option("Amount of preprocessing; medium is the model's own.")
     ] = "medium"
     """See headrace.preprocess.levels."""
     device: Annotated[Device, Option("Device of the model.")] = "cpu"
     threads: Annotated[
-        int | None, Option("Threads per PyTorch operation on the CPU.", least=1, metavar="N")
+        int | None, Option("PyTorch threads per operation on the CPU.", least=1, metavar="N")
     ] = None
     """None: PyTorch's default."""
     execution: ExecutionOptions = field(default_factory=ExecutionOptions)
@@ -183,17 +185,18 @@ class OutputOptions:
 
     out: Annotated[Path, OUT_OPTION] = Path("headrace_run")
     """Created if missing."""
-    video: Annotated[bool, Option("Write an annotated video.")] = True
-    """For images: annotated copies. Predictions are always written."""
+    video: Annotated[bool, Option("Write an annotated video, or not.")] = True
+    """For images, annotated copies; predictions are always written."""
     predictions: Annotated[
         RowFormat, Option("Write predictions as JSON lines or as a Parquet table.")
     ] = "jsonl"
-    """Parquet needs the extra `parquet`."""
-    top_k: Annotated[int, Option("Write the N likeliest classes of each frame.", least=1)] = 1
+    """A table needs the extra `parquet`."""
+    top_k: Annotated[int, Option("Number of classes to list per frame.", least=1)] = 1
+    """The likeliest first."""
     sinks: Annotated[
         tuple[str, ...],
         Option(
-            "Also send the results to this sink class, whose code is run; repeatable.",
+            "Also pass the results to this class; runs its code; repeatable.",
             flags=("--sink",),
             metavar="MODULE:CLASS",
             is_repeated=True,
@@ -211,7 +214,7 @@ class DetectionOptions:
 
     choice: BoxChoice = field(default_factory=BoxChoice)
     """Filter of the boxes."""
-    parquet: Annotated[bool, Option("Write boxes.parquet beside coco.json.")] = True
+    parquet: Annotated[bool, Option("Write boxes.parquet next to coco.json, or not.")] = True
     """Needs the extra `parquet`."""
     lines: bool = False
     """Whether to write also JSON lines, readable during the run."""
@@ -232,16 +235,16 @@ class FlowOptions:
 
     view: Annotated[
         View,
-        Option("Show the run: as a page with metrics, as metrics only, or in a window."),
+        Option("Show the run on a web page with metrics, as metrics alone, or in a window."),
     ] = "none"
     pace: Annotated[
         PaceName,
-        Option("Read files at full speed (auto, offline) or in real time."),
+        Option("Read files at full speed (auto, offline) or at their frame rate (realtime)."),
     ] = "auto"
     """Cameras and network sources are always read in real time."""
     overload: Annotated[
         OverloadName,
-        Option("Under overload, keep all frames, or replace older by newer ones (auto)."),
+        Option("Under overload, keep all frames or only the newest; auto: keep-last in real time."),
     ] = "auto"
     """`auto`: `keep-last` in real time, `keep-all` offline."""
     max_staleness: Annotated[
@@ -253,12 +256,11 @@ class FlowOptions:
     """Stale frames are dropped before each stage; None: frames of any age are kept."""
     queue: Annotated[
         int | None,
-        Option("Max waiting frames per source.", least=1, metavar="N"),
+        Option("Max queued frames per source.", least=1, metavar="N"),
     ] = None
     """None: 1 with `keep-last`, else 2."""
     wait_for_source: Annotated[
-        bool,
-        Option("Wait for a source that is missing at the start.", flags=("--wait-for-source",)),
+        bool, Option("Wait for a source that cannot be opened yet.", flags=("--wait-for-source",))
     ] = False
     """False: a source that cannot be opened at the start ends the run."""
     max_seconds: Annotated[
@@ -286,14 +288,22 @@ class LiveClipOptions:
 
     clip_len: Annotated[
         int | None,
-        Option("Frames per clip of a video model; default: the model's.", least=1, metavar="N"),
+        Option(
+            "Frames per clip of a video model; by default the model's own number.",
+            least=1,
+            metavar="N",
+        ),
     ] = None
     clip_stride: Annotated[
-        int, Option("Use every n-th frame for a clip; 1: consecutive frames.", least=1)
+        int, Option("Stride of the frames in a clip; 1 means consecutive.", least=1)
     ] = 1
     clip_hop: Annotated[
         int | None,
-        Option("Frames from clip to clip; default: no overlap.", least=1, metavar="N"),
+        Option(
+            "Frames from one clip start to the next; by default the span of a clip.",
+            least=1,
+            metavar="N",
+        ),
     ] = None
 
     def __post_init__(self) -> None:

@@ -89,7 +89,7 @@ def test_a_rehearsal_runs_its_steps_and_saves_them(tmp_path):
     assert [(row.name, row.outcome) for row in result.rows] == [(n, "passed") for n in names]
     assert result.is_rehearsal
     assert result.provenance.configuration["only"] == "run:refused2,nvdec:h264"
-    assert "--prep-on-gpu is for --mode inference" in result.rows[2].said
+    assert "--prep-on-gpu needs --mode inference" in result.rows[2].said
     assert render(result) in run.stdout
 
 
@@ -98,8 +98,8 @@ def test_without_a_gpu_the_exit_status_is_3(tmp_path):
     run = call("--only", "run:plain", "--out", tmp_path)
     assert run.returncode == 3
     assert run.stderr == (
-        "gpu_check: no NVIDIA GPU here, nothing was checked; --rehearse runs the same steps on "
-        "the CPU\n"
+        "gpu_check: this machine has no NVIDIA GPU, so nothing was checked; --rehearse runs the "
+        "same steps on the CPU\n"
     )
     rows = GpuCheckResult.load(tmp_path / "gpu_check.json").rows
     assert "passed" not in [row.outcome for row in rows[1:]]

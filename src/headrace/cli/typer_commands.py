@@ -1,6 +1,6 @@
-"""Usage errors and the list of commands, in headrace's words instead of typer's."""
+"""Commands, command lists and usage errors of typer, adapted."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 import typer
@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 from headrace.redaction import without_secrets
 
 UsageError: Final = cast(type[Exception], typer.BadParameter.__base__)
-"""Base of typer's usage errors, for which it has no public name."""
+"""Base class of typer's usage errors, which has no public name."""
 _MESSAGES: Final = {
     "greater_than_equal": "must be >= {ge}",
     "less_than_equal": "must be <= {le}",
@@ -19,33 +19,40 @@ _MESSAGES: Final = {
     "int_from_float": "must be a whole number",
     "float_parsing": "must be a number",
 }
-"""Error type of pydantic → message."""
+"""pydantic error type → message."""
 
 
 def reword_usage_error(error: Any, arguments: Sequence[str]) -> Exception:
-    """Return a usage error with its message reworded, and passwords in addresses masked."""
+    """Return the usage error with a reworded message and masked passwords."""
     cause: Any = error.__cause__
     if isinstance(error, typer.BadParameter) and hasattr(cause, "errors"):
-        fault = cause.errors()[0]
-        context = fault.get("ctx", {})
-        if fault["type"] == "value_error":
+        detail = cause.errors()[0]
+        context = detail.get("ctx", {})
+        if detail["type"] == "value_error":
             error.message = str(context["error"])
         else:
-            message = _MESSAGES.get(fault["type"], "cannot be used").format(**context)
-            error.message = f"{message}, got {fault['input']!r}"
+            message = _MESSAGES.get(detail["type"], "is invalid").format(**context)
+            error.message = f"{message}, got {detail['input']!r}"
     error.message = without_secrets(error.message, arguments)
     return cast(Exception, error)
 
 
+def build_command(name: str, function: Callable[..., None], **settings: Any) -> Any:
+    """Return the Click command of a typer function; `settings` are those of `Typer.command`."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(name, **settings)(function)
+    return typer.main.get_command(app)
+
+
 _MAX_SENTENCE: Final = 1000
-"""Characters; no first sentence is cut."""
+"""Max characters of a first sentence; large enough to cut none."""
 
 
 class CommandList(TyperGroup):
-    """A group of commands, whose descriptions are wrapped and not cut."""
+    """Command group whose descriptions are wrapped, not truncated."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write names and first sentences, which typer would cut off with dots."""
+        """Write names and first sentences, which typer would truncate."""
         with formatter.section("Commands"):
             formatter.write_dl([*self.summaries(ctx).items()])
 
