@@ -103,8 +103,7 @@ def live(
 ) -> Generator[LiveResult, None, None]:
     """Yield the model outputs of live frames: `for result in live("rtsp://...", model)`.
 
-    Three threads read, preprocess and run the model. If the loop is slow, newer frames replace
-    older ones.
+    Three threads read, preprocess and infer; if the loop is slow, newer frames replace older ones.
 
     Args:
         source: Address, path, camera number or custom source; or several of them.
