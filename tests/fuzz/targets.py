@@ -32,7 +32,7 @@ from headrace.report.text import render_text
 from headrace.sinks.video_file import truncate_to_fragments
 from headrace.video import nal
 from headrace.video.packet_flags import packet_flags_reader
-from headrace.video.pyav_version import _most_descriptions
+from headrace.video.pyav_version import _max_descriptions
 from headrace.video.random_access import KEYFRAME_RULES, classify_keyframe
 from headrace.video.sequence_header import sequence_header
 from headrace.video.source import FileStat, ProxySource, Source
@@ -174,7 +174,7 @@ def _run_nal(data: bytes, folder: Path) -> None:
 
 
 def _run_boxes(data: bytes, folder: Path) -> None:
-    _most_descriptions(io.BytesIO(data))
+    _max_descriptions(io.BytesIO(data))
     path = folder / "boxes.mp4"
     path.write_bytes(data)
     truncate_to_fragments(path)

@@ -190,12 +190,10 @@ def scan_ahead(
     # Other kinds of source may have state that a worker does not receive.
     plain = [source for source in dict.fromkeys(sources) if type(source) is Source]
     results = _ScanResults(store, holds, len(plain), on_scanned)
-    unknown = plain if verify else _unknown(plain, store, results, raises=raises)
-    start = len(unknown) * rank // ranks
+    new = plain if verify else _unknown(plain, store, results, raises=raises)
+    start = len(new) * rank // ranks
     scan = store.verify if verify else store.load if ranks > 1 else store.scan
-    rest, workers = _scan_here(
-        unknown[start:] + unknown[:start], scan, results, ranks, raises, clock
-    )
+    rest, workers = _scan_here(new[start:] + new[:start], scan, results, ranks, raises, clock)
     if not workers:
         return results.open
     with suppress(StageError, BackendError):  # then videos are scanned when opened

@@ -285,6 +285,8 @@ def cpu_only_reason(gpu: int) -> str | None:
 
 def device_of(decoding: DecoderConfig) -> str:
     """Return the device that frames stay on; for `auto` GPU 0, if present."""
-    if not decoding.is_auto:
-        return decoding.device
+    return _auto_device() if decoding.is_auto else decoding.device
+
+
+def _auto_device() -> str:
     return "cuda:0" if cpu_only_reason(0) is None else CPU
