@@ -7,12 +7,12 @@ Before timing, both variants must give equal results.
 import os
 import zlib
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.live.figures import NAMES, Part, Quantiles
 from benchmarks.live.source import STAGES, VARIANTS, OneThread, Variant, classifier
@@ -213,9 +213,9 @@ def time_ages(
     The work excludes decoding, because the bare loop decodes while it waits for a due time.
     """
     source = OneThread(Path(clip), rate)
-    without_model = partial(ModelRunner, prepare=lambda pixels: pixels)
-    prove(source, without_model(run=lambda batch: [*map(zlib.crc32, batch)]), proved)
-    runner = without_model(run=lambda _: [0]) if model == "none" else classifier(threads=1)
+    prove(source, ModelRunner(prepare=_unchanged, run=lambda b: [*map(zlib.crc32, b)]), proved)
+    idle = ModelRunner(prepare=_unchanged, run=lambda _: [0])
+    runner = idle if model == "none" else classifier(threads=1)
     times: dict[str, list[list[tuple[float, float]]]] = {"bare": [], "pipeline": []}
     for _ in range(repeats):
         for repetitions, variant in zip(times.values(), VARIANTS, strict=True):
@@ -266,6 +266,10 @@ def time_pairs(
 def _plain(output: Any) -> str:
     names = getattr(output, "names", None)
     return repr(output) if names is None else repr((names[0], output.confidence[0]))
+
+
+def _unchanged(pixels: NDArray[np.uint8]) -> Any:
+    return pixels
 
 
 def own_cost(result: OwnCost) -> str:
