@@ -157,7 +157,7 @@ def test_a_failing_sink_is_named_and_its_rows_are_kept(
 
 CLASS = "a sink is a class with open, write, close, but mine:"
 REFUSED = {
-    "mine": "the name of a sink is module:Class, got 'mine'",
+    "mine": "a sink must be given as module:Class, got 'mine'",
     "mine:Line": "mine has no class Line; did you mean Lines?",
     "mine:Half": f"{CLASS}Half lacks open, close",
     "mine:function": f"{CLASS}function is not",
@@ -179,7 +179,7 @@ def test_an_invalid_sink_is_refused_before_anything_is_written(run, tmp_path, nu
 
 def test_an_async_sink_and_a_sink_with_apply_advice_are_refused(run):
     code, err = run("--sink", "mine:Async")
-    assert (code, "write of mine:Async is async" in err) == (2, True)
+    assert (code, "must not be async, but write of mine:Async is" in err) == (2, True)
     code, err = run("--sink", "mine:Lines", "--apply-advice")
     assert (code, "leave one of the two out" in err) == (2, True)
 

@@ -293,7 +293,7 @@ def test_a_video_shorter_than_a_clip_is_listed(extract, clip, tmp_path):
     code, said, err = extract(FEATURES, tmp_path / "gone.mp4", clip, short, *asked)
     assert (code, json.loads(said)["kind"]) == (3, "extract"), err
     assert "2 videos without a feature:" in err
-    assert "has 5 frames, and a clip of 8" in err
+    assert "has 5 frames, but a clip of 8" in err
 
 
 @needs_torchcodec

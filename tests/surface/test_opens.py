@@ -182,7 +182,7 @@ def test_an_extraction_with_an_invalid_entry_is_refused(recorded, facts, capsys)
     entry = chunks / "00000-00000000-00000025.json"
     entry.write_text(json.dumps({**json.loads(entry.read_text("utf-8")), "facts": facts}), "utf-8")
     assert _extract(recorded, "frames") == 2
-    assert "has an entry that its extraction did not write" in capsys.readouterr().err
+    assert "has an invalid entry" in capsys.readouterr().err
 
 
 def test_features_open(recorded):

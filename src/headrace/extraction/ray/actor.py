@@ -134,7 +134,7 @@ class ActorArgs:
     """Argument of the function."""
     alone: bool
     """Whether each chunk runs in a separate child process."""
-    requirements: NodeRequirements
+    terms: NodeRequirements
     """Requirements of the machine."""
 
 
@@ -148,7 +148,7 @@ class ChunkActor:
             order: `ActorArgs` as JSON.
         """
         self._order = from_dict(ActorArgs, json.loads(order), file="the order of an actor")
-        self._unmet = self._order.requirements.unmet()
+        self._unmet = self._order.terms.unmet()
         self._name = f"{platform.node()} {os.getpid()}"
         self._children = 0
         self._child: _Worker | None = None
@@ -168,7 +168,7 @@ class ChunkActor:
         while remaining:
             now = dict([next(iter(remaining.items()))]) if self._order.alone else remaining
             for name in now:
-                self._order.requirements.mark_of(name).touch()
+                self._order.terms.mark_of(name).touch()
             results, has_died = self._worker().run_chunks(now)
             started = [row for row in results if row.messages]
             # The next worker runs the chunks that this worker had not started.

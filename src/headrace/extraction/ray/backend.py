@@ -159,7 +159,7 @@ class RayBackend:
             target=FunctionSpec(name="chunk", function=work.function).target,
             argument={**work.argument, "stall_seconds": work.stall_seconds},
             alone=pool_round.alone,
-            requirements=NodeRequirements.set_in(work.claims, pool_round.clock),
+            terms=NodeRequirements.set_in(work.claims, pool_round.clock),
         )
         endings: dict[str, CompletedChild] = {}
         remaining = dict(pool_round.chunks)
@@ -176,7 +176,7 @@ class RayBackend:
             pool_round.on_interrupt()
             return []
         # Chunks that a lost worker had not started did not cause the loss.
-        for chunk in (chunk for chunk in remaining if order.requirements.mark_of(chunk).exists()):
+        for chunk in (chunk for chunk in remaining if order.terms.mark_of(chunk).exists()):
             _forward(ChunkRow.lost(chunk, f"the worker of {chunk}"), pool_round.on_message, endings)
         return list(endings.values())
 
