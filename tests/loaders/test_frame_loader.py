@@ -146,7 +146,7 @@ def test_the_next_epoch_finds_its_first_frames_decoded(loader):
     each = loader(sampling=ShuffledFrames())
     list(each)
     given_up = time.monotonic() + 60
-    while not each.statistics.held_bytes:  # the threads are at it while nobody asks
+    while not each.statistics.held_bytes:  # threads decode ahead without a request
         assert time.monotonic() < given_up, "nothing was decoded for the next epoch"
     list(each)
     decoded = each.statistics.frames_decoded

@@ -271,7 +271,7 @@ def test_pictures_of_the_gpu_that_stay_are_those_made_on_the_cpu(
             assert not picture.numel() or apart(picture, right) <= levels
     if door in ("frames", "clips"):
         before = each.decode_counters.brought_down_bytes
-        assert before > 0  # a keyframe of each decoder, held against the CPU's
+        assert before > 0  # a keyframe of each decoder, compared with the CPU's
         assert list(each)
         assert each.decode_counters.brought_down_bytes == before
 
