@@ -67,7 +67,7 @@ def test_a_bad_frame_is_raised_when_its_batch_is_due_and_not_before(loader, fold
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
-def test_bad_samples_are_replaced_by_rule_whatever_the_plan(opener, videos, sampler):
+def test_the_replacement_of_bad_samples_does_not_depend_on_the_plan(opener, videos, sampler):
     door, option = takes(sampler)
 
     def two_epochs(**plan):
@@ -84,9 +84,7 @@ def test_bad_samples_are_replaced_by_rule_whatever_the_plan(opener, videos, samp
     assert one.statistics.frames_quarantined > 0
 
 
-def test_what_is_delivered_is_good_every_batch_is_full_and_what_is_bad_is_listed(
-    loader, videos, good
-):
+def test_batches_are_full_of_good_samples_and_bad_ones_are_listed(loader, videos, good):
     each = loader(**SHUFFLED)
     assert [(bad.source, bad.index) for bad in each.quarantined] == [(str(videos[1]), None)]
     batches = list(each)
@@ -111,9 +109,7 @@ def test_what_is_delivered_is_good_every_batch_is_full_and_what_is_bad_is_listed
     [({"on_error": "skip"}, True), ({}, False), ({"on_error": "skip", "rank": 0}, False)],
     ids=str,
 )
-def test_ranks_compare_what_they_left_out_where_they_may_differ(
-    loader, videos, monkeypatch, options, is_asked
-):
+def test_ranks_compare_the_samples_they_skipped(loader, videos, monkeypatch, options, is_asked):
     asked = []
 
     @contextmanager
@@ -217,7 +213,7 @@ def test_a_line_that_was_cut_is_left_out_and_the_next_one_is_whole(loader, folde
     loader(damaged, **options)
 
 
-def test_what_is_nothing_but_bad_is_refused(loader, two, tmp_path, refused):
+def test_only_bad_samples_are_refused(loader, two, tmp_path, refused):
     notes = tmp_path / "notes.txt"
     notes.write_text("remember the milk\n")
     vanished = loader(two[:1], on_error="skip", lookahead=1)

@@ -141,7 +141,7 @@ def test_each_batch_is_copied_during_the_work_on_the_one_before(waits, step, cop
     assert gpu.work == [(COPY + n * step, COPY + n * step + WORK) for n in range(6)]
 
 
-def test_pictures_of_a_batch_are_copied_at_once_whatever_their_sizes():
+def test_frames_of_a_batch_are_copied_at_once_for_any_sizes():
     gpu = PlayedGpu()
     collate = Collate(device="cpu", copying=gpu)
     pixels = np.arange(2 * 4 * 6 * 3, dtype=np.uint8).reshape(2, 4, 6, 3)
@@ -154,7 +154,7 @@ def test_pictures_of_a_batch_are_copied_at_once_whatever_their_sizes():
     assert gpu.moved == [1, 3]
 
 
-def test_without_page_locked_memory_nothing_is_copied_beside():
+def test_without_pinned_memory_nothing_is_copied_asynchronously():
     assert Collate(device="meta")._prefetcher is None
     assert Collate(device="cpu")._prefetcher is None
 
@@ -197,7 +197,7 @@ def batch():
     return Batch(frames=torch.zeros(2, 3, 4, 6, dtype=torch.uint8), video=torch.tensor([5, 7]))
 
 
-def test_what_is_an_attribute_is_an_item_too(batch):
+def test_attributes_are_items_too(batch):
     assert batch.video is batch["video"]
     batch.label = torch.tensor([1, 0])
     assert [*batch] == ["frames", "video", "label"]
@@ -207,11 +207,11 @@ def test_what_is_an_attribute_is_an_item_too(batch):
     assert batch.get(0) is None
 
 
-def test_what_is_no_entry_is_named_and_a_number_in_brackets_is_told_what_to_ask(refused):
+def test_unknown_entries_are_named_and_an_index_gets_advice(refused):
     refused("batch")
 
 
-def test_its_length_is_the_number_of_samples_and_it_is_told_by_shapes(batch):
+def test_the_length_is_the_number_of_samples_and_repr_has_shapes(batch):
     assert len(batch) == 2
     assert len(NamedTensors()) == 0
     assert len(NamedTensors(loss=torch.tensor(1.0), video=torch.tensor([5]))) == 1
@@ -221,7 +221,7 @@ def test_its_length_is_the_number_of_samples_and_it_is_told_by_shapes(batch):
     assert moved == "NamedTensors(1 samples: rows 1 x 1 x float32 [1, 2] on meta, name str)"
 
 
-def test_it_is_moved_as_a_whole_and_stays_what_it_is(batch):
+def test_a_batch_is_moved_as_a_whole_and_keeps_its_type(batch):
     batch["rows"] = [[torch.zeros(3)], [torch.zeros(2)]]
     moved = batch.to("meta")
     assert type(moved) is Batch
@@ -238,7 +238,7 @@ def test_it_is_copied_and_sent(batch, copied):
     assert again is not batch
 
 
-def test_a_sample_is_what_there_is_of_it(batch):
+def test_a_sample_has_the_entries_of_the_batch(batch):
     batch["rows"] = [["a"], ["b"]]
     sample = batch.sample(1)
     assert (int(sample["video"]), sample["rows"], sample["frames"].shape) == (7, ["b"], (3, 4, 6))

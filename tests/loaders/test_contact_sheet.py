@@ -67,7 +67,7 @@ def test_pictures_that_fit_are_shown_pixel_by_pixel(frames):
         assert np.array_equal(cell.image, cell.image[::6, ::6].repeat(6, 0).repeat(6, 1))
 
 
-def test_each_frame_says_its_video_place_and_time(frames, videos):
+def test_each_frame_has_a_caption_of_video_position_and_time(frames, videos):
     cell = cells(frames.show())[2]
     seconds = float(frames.pts_seconds[2])
     name = f"{videos[0].parent.name}/video-0.mp4"
@@ -123,7 +123,7 @@ def test_frames_that_were_read_by_hand_are_shown_as_a_clip(videos, store):
     assert [cell.lines for cell in cells(sheet)] == [(f"#{n}, {at:.2f} s",) for n, at in shown]
 
 
-def test_what_is_left_out_is_said_and_a_sheet_is_bounded():
+def test_a_sheet_is_bounded_and_names_what_it_omits():
     many = Batch(frames=torch.zeros(600, 3, 40, 60, dtype=torch.uint8))
     assert many.show().title == ("32 of 600 frames; uint8 [600, 3, 40, 60]",)
     sheet = many.show(samples=600)
@@ -171,7 +171,7 @@ def test_normalised_floats_come_back_with_their_mean_and_std():
     assert colour(flat([-1.0, 0.0, 1.0]), mean=[0.5], std=[0.5])[0] == (0, 128, 255)
 
 
-def test_normalised_floats_are_stretched_without_them_and_that_is_said():
+def test_normalized_floats_without_mean_and_std_are_rescaled_with_a_note():
     note = "values from -2.00 (black) to 2.00 (white); give mean and std for colors"
     assert colour(flat([-2.0, 0.0, 2.0])) == ((0, 128, 255), (note,))
     for lost in (float("nan"), float("inf")):
@@ -245,7 +245,7 @@ def of_shape(batch, *shape):
     return type(batch)({**batch, "frames": torch.zeros(shape)})
 
 
-def test_what_cannot_be_shown_or_saved_is_refused(tmp_path, monkeypatch, refused):
+def test_invalid_sheets_are_refused(tmp_path, monkeypatch, refused):
     (tmp_path / "own").mkdir()
     monkeypatch.chdir(tmp_path / "own")
     refused("sheet")

@@ -135,7 +135,7 @@ def test_random_clips_lie_inside_their_video_and_reach_both_ends(loader, videos)
     assert [fixed.clip_indices(k).tolist() for k in range(4)] == [[5, 7, 9]] * 4
 
 
-def test_each_pass_has_other_clips_where_nobody_says_the_epoch(clips):
+def test_each_pass_has_other_clips_without_set_epoch(clips):
     """The same with any workers, which share the number of requests for each clip."""
     passes = []
     for workers in (0, 1, 2):
@@ -148,7 +148,7 @@ def test_each_pass_has_other_clips_where_nobody_says_the_epoch(clips):
     assert clips[0]["index"].tolist() == passes[0][1][0] == clips[0]["index"].tolist()
 
 
-def test_workers_that_live_on_are_told_of_a_new_epoch(clips):
+def test_persistent_workers_get_the_new_epoch(clips):
     loader = DataLoader(clips, batch_size=4, num_workers=2, persistent_workers=True)
     for epoch in (0, 1):
         clips.set_epoch(epoch)

@@ -44,7 +44,7 @@ def test_threads_end_with_a_loader_whose_transform_may_lead_back_to_it(
     assert threading.active_count() == before
 
 
-def test_threads_end_with_the_epoch_where_nothing_persists(loader):
+def test_threads_end_with_the_epoch_unless_persistent(loader):
     before = threading.active_count()
     each = loader(prefetch_next_epoch=False)
     list(each)
@@ -159,7 +159,7 @@ def test_no_thread_waits_for_the_job_of_another(
     assert held
 
 
-def test_a_job_that_is_done_keeps_no_batch_and_lets_nothing_wait():
+def test_a_finished_job_holds_no_batch_and_defers_nothing():
     """It lives on until its last frame is delivered, which may be a window later."""
     job = DecodeTask(job=None, packing=None, permits=0)
     packed = PackedFrame(frame=7, source=job, after=job)

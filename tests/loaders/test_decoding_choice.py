@@ -53,7 +53,7 @@ def test_a_gpu_that_does_not_start_is_no_bad_media(loader, videos, one_gpu):
 
 
 @needs_full_pyav
-def test_a_worker_that_was_forked_is_told_before_cuda_is_touched(loader, one_gpu, monkeypatch):
+def test_a_forked_worker_gets_an_error_before_cuda_is_used(loader, one_gpu, monkeypatch):
     """Also where decoders are made in the worker, at its first request, as in many datasets."""
 
     class OpensInItsWorker(Dataset):
@@ -140,7 +140,7 @@ def is_close(found, expected) -> bool:
 AWAY = DecoderConfig.on_gpu(99)
 
 
-def test_what_does_not_decode_is_refused_when_a_loader_is_made(monkeypatch, refused):
+def test_invalid_decoders_are_refused_when_a_loader_is_made(monkeypatch, refused):
     monkeypatch.setitem(sys.modules, "torchcodec", None)
     refused("decoding")
 
@@ -162,7 +162,7 @@ def test_batches_are_the_same_and_gpu_and_cpu_took_part(loader, door, monkeypatc
 
 
 @BY_DOOR
-def test_what_a_gpu_fails_on_is_decoded_by_the_cpu_and_said_with_the_reason(
+def test_files_that_a_gpu_fails_on_are_decoded_by_the_cpu_and_reported(
     videos, loader, door, monkeypatch
 ):
     stands_in(monkeypatch, Fails)
@@ -176,7 +176,7 @@ def test_what_a_gpu_fails_on_is_decoded_by_the_cpu_and_said_with_the_reason(
 
 @needs_no_gpu
 @BY_DOOR
-def test_without_a_gpu_batches_are_those_of_the_cpu_and_it_says_why(loader, door):
+def test_without_a_gpu_batches_come_from_the_cpu_with_the_reason(loader, door):
     here = loader(door, decoding=AUTO)
     assert contents(here) == contents(loader(door))
     told = here.statistics.decoded_by

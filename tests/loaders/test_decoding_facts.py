@@ -127,7 +127,7 @@ def test_frames_that_were_decoded_ahead_while_the_window_was_filled_do_not_count
 
 
 @pytest.mark.parametrize("other", [[1, 2], torch.zeros(3)])
-def test_of_other_loaders_nothing_is_known(other):
+def test_other_loaders_have_no_decoding_facts(other):
     assert describe_decoding(other) is None
 
 

@@ -80,7 +80,7 @@ def test_training_goes_on_where_it_stood_with_any_number_of_ranks(before, after,
 
 
 @pytest.mark.parametrize(("workers", "taken"), [(0, {}), (2, {"taken": 10})])
-def test_what_was_taken_is_known_without_workers_and_said_by_the_loop_with_them(
+def test_the_position_is_known_without_workers_and_given_by_the_loop_with_them(
     frames, workers, taken
 ):
     sampler = EpochSampler(frames, ShuffledFrames())
@@ -117,9 +117,7 @@ def test_an_epoch_over_seconds_needs_no_more_than_the_dataset(frames):
     assert len(set(EpochSampler(frames, UniformFrames(over="seconds")))) > 50
 
 
-def test_what_cannot_be_sampled_and_states_of_something_else_are_refused(
-    loader, videos, tmp_path, refused
-):
+def test_invalid_samplers_and_states_of_others_are_refused(loader, videos, tmp_path, refused):
     """States name the same videos, in the same positions; bursts might meet in a batch."""
     first, second = (shutil.copy(videos[1], tmp_path / f"{name}.mp4") for name in "ab")
     here, swapped = (loader("frame items", each) for each in ([first, second], [second, first]))
@@ -130,7 +128,7 @@ def test_what_cannot_be_sampled_and_states_of_something_else_are_refused(
     refused("epoch_sampler", **names)
 
 
-def test_a_batch_size_means_nothing_where_no_frames_are_mates():
+def test_a_batch_size_has_no_effect_without_bursts():
     EpochSampler(POPULATION, Bursts(frames_per_burst=1, lanes=8))
     EpochSampler(POPULATION, batch_size=50, rank=0, num_replicas=9)
 

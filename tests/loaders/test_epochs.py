@@ -112,7 +112,7 @@ def test_a_batch_that_no_epoch_fills_holds_all_of_it(ranks):
         assert sorted(counted) == list(range(17))
 
 
-def test_what_is_left_of_an_epoch_is_one_batch_of_a_larger_size():
+def test_the_rest_of_an_epoch_is_one_batch_of_a_larger_size():
     begun = next(epochs(4).steps(Position()))
     left, following = islice(epochs(40).steps(begun.after), 2)
     assert left.slots.tolist() == list(range(4, 17))
@@ -146,7 +146,7 @@ def test_the_look_ahead_is_the_widest_that_is_expected_to_fit():
     assert WINDOW(memory_budget=2**40).lookahead == 4 * 12_000
 
 
-def test_what_leaves_nothing_is_refused(refused):
+def test_empty_epochs_are_refused(refused):
     refused("epochs")
     assert epochs(8, ranks=2, drop_last=True).num_steps() == 1
 
@@ -158,7 +158,7 @@ def test_codecs_are_set_aside_up_to_a_quarter_of_the_budget():
 
 
 @pytest.mark.parametrize("codec_bytes", [0, 5_000, 10**9])
-def test_what_is_said_to_be_needed_is_enough(codec_bytes):
+def test_the_size_in_the_error_is_enough(codec_bytes):
     """Three batches of 2 frames of half a MiB take 3 MiB."""
     of = partial(WINDOW, frame_bytes=2**19, codec_bytes=codec_bytes, batch_frames=2)
     with pytest.raises(ConfigError, match="MiB are needed") as refused:

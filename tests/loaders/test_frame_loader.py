@@ -105,7 +105,7 @@ def test_a_random_epoch_that_was_left_early_goes_on(loader, on_early_exit, door,
     assert again.epoch == 2
 
 
-def test_what_is_in_order_or_was_asked_to_begins_again(loader):
+def test_loaders_in_order_or_on_request_start_again(loader):
     ways = [{"sampling": SequentialFrames()}, {"on_early_exit": "restart"}, {"door": "cameras"}]
     for each in (loader(**way) for way in ways):
         first = contents(islice(each, 2))
@@ -135,7 +135,7 @@ def test_a_wide_window_decodes_each_frame_once_and_a_naive_one_over_and_over(loa
     assert wide.statistics.held_bytes == 0
 
 
-def test_a_window_that_nobody_asked_for_widens_and_delivers_the_same(loader):
+def test_a_default_window_widens_and_delivers_the_same(loader):
     own = loader(sampling=ShuffledFrames(), prefetch_next_epoch=False)
     asked = loader(sampling=ShuffledFrames(), prefetch_next_epoch=False, lookahead=own.lookahead)
     assert contents(own) == contents(asked)
@@ -146,14 +146,14 @@ def test_the_next_epoch_finds_its_first_frames_decoded(loader):
     each = loader(sampling=ShuffledFrames())
     list(each)
     given_up = time.monotonic() + 60
-    while not each.statistics.held_bytes:  # the threads are at it while nobody asks
+    while not each.statistics.held_bytes:  # threads decode ahead without a request
         assert time.monotonic() < given_up, "nothing was decoded for the next epoch"
     list(each)
     decoded = each.statistics.frames_decoded
     assert decoded < 1.2 * each.statistics.frames_delivered + 113
 
 
-def test_what_is_held_stays_inside_the_budget(loader):
+def test_memory_in_use_stays_within_the_budget(loader):
     each = loader(memory_budget=50 * kit.FRAME_BYTES, lookahead=1000)
     epochs(each, 3)
     assert each.statistics.most_held_bytes <= 30 * kit.FRAME_BYTES
@@ -203,7 +203,7 @@ def test_an_evaluation_on_many_ranks_counts_each_clip_once(loader, ranks, batch_
     assert Counter(video for video, _ in counted) == {0: 10, 1: 10, 2: 10, 3: 10}
 
 
-def test_what_cannot_be_done_is_refused_at_once(tmp_path, refused):
+def test_invalid_arguments_are_refused_at_once(tmp_path, refused):
     text = tmp_path / "text.mp4"
     text.write_text("this is no video")
     refused("loader", text=text)
@@ -221,9 +221,14 @@ def went_past(each):
 
 @pytest.mark.parametrize(
     ("door", "own"),
-    [("frames", ""), ("clips", "requests planned"), ("cameras", "of each camera"), ("windows", "")],
+    [
+        ("frames", ""),
+        ("clips", "requests planned"),
+        ("cameras", "Frames per camera"),
+        ("windows", ""),
+    ],
 )
-def test_help_says_what_each_argument_is_and_its_own_of_what_others_say_too(door, own):
+def test_help_documents_each_argument(door, own):
     kind, _ = kit.DOORS[door]
     documented = inspect.getdoc(kind.__init__)
     assert documented.startswith("Open the index of every")

@@ -63,7 +63,7 @@ def test_frames_wait_as_pixels_where_packing_costs_more():
     ],
     ids=["rgb", "yuv420", "packed", "packed in order", "in order", "all fit", "whole GOPs"],
 )
-def test_what_is_asked_for_or_needs_no_choice(asked, packs):
+def test_explicit_formats_and_trivial_choices(asked, packs):
     made = observe(choice(**asked), seconds_per_frame=1e-9 if asked.get("sample_frames") else 0.05)
     assert (made.packing is not None) == packs
 
@@ -77,7 +77,7 @@ def test_the_window_follows_the_size_of_packed_frames():
     assert made.window.later_frames > before
 
 
-def test_what_waits_packed_stays_in_the_budget_and_is_said(loader):
+def test_packed_frames_in_waiting_stay_in_the_budget_and_are_reported(loader):
     """Frames of noise cannot be packed; these can."""
     options = {"sampling": UniformFrames(), "memory_budget": 60 * FRAME_BYTES}
     each, plain = (loader(hold=hold, **options) for hold in ("packed", "rgb"))

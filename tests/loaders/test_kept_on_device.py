@@ -164,7 +164,7 @@ def test_chance_turns_them_where_they_lie(kept_loader, layout):
 
 
 @pytest.mark.parametrize("on_missing", ["mask", "repeat", "drop"])
-def test_what_a_camera_lacks_is_black_repeated_or_left_out(kept_loader, early, on_missing):
+def test_missing_frames_of_a_camera_are_black_repeated_or_dropped(kept_loader, early, on_missing):
     lacking, alignment = 0, Alignment(on_missing=on_missing)
     opens = partial(kept_loader, "cameras", early, alignment=alignment, lookahead=2)
     for batch, expected in zip(opens(), opens(decoding=DecoderConfig()), strict=True):
@@ -204,7 +204,7 @@ def test_frames_of_odd_sides_are_near_those_of_the_cpu(kept_loader, written):
     assert apart(kept.frames, arrays.frames) <= 5
 
 
-def test_what_cannot_be_kept_is_refused_when_a_loader_opens(
+def test_invalid_options_of_kept_frames_are_refused_when_a_loader_opens(
     kept_loader, written, tmp_path, one_gpu, refused
 ):
     """Before any decoding; also images that the CPU makes into tensors."""
@@ -271,7 +271,7 @@ def test_pictures_of_the_gpu_that_stay_are_those_made_on_the_cpu(
             assert not picture.numel() or apart(picture, right) <= levels
     if door in ("frames", "clips"):
         before = each.decode_counters.brought_down_bytes
-        assert before > 0  # a keyframe of each decoder, held against the CPU's
+        assert before > 0  # a keyframe of each decoder, compared with the CPU's
         assert list(each)
         assert each.decode_counters.brought_down_bytes == before
 

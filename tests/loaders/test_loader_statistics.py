@@ -35,7 +35,7 @@ def loader(opener, videos):
     return lambda videos=videos, **more: opener("frames", videos, **{**asked, **more})
 
 
-def test_waiting_for_a_batch_counts_and_what_is_done_with_it_does_not(loader):
+def test_waiting_for_a_batch_counts_and_its_use_does_not(loader):
     clock = TickingClock()
     each = loader(clock=clock)
     for _ in each:
@@ -98,7 +98,7 @@ def test_a_loader_with_room_for_one_file_opens_them_again_and_again(opener, tmp_
     assert opens["1MiB"] > opens["64MiB"] == 3
 
 
-def test_what_was_not_delivered_has_no_amplification():
+def test_without_delivered_frames_there_is_no_amplification():
     nothing = dict.fromkeys((each.name for each in fields(LoaderStatistics)), 0)
     assert LoaderStatistics(**nothing).amplification == 0
     one = LoaderStatistics(**{**nothing, "frames_decoded": 6, "frames_delivered": 4})

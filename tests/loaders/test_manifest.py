@@ -20,7 +20,7 @@ ROWS = [
 ]
 
 
-def test_rows_name_videos_segments_classes_and_what_else_is_known():
+def test_rows_have_videos_segments_classes_and_other_columns():
     manifest = Manifest.of_rows(ROWS, folder="clips", name="rows.csv")
     assert repr(manifest) == (
         "Manifest(rows.csv: 3 rows of 2 videos; columns label, weight, note, people)"
@@ -141,7 +141,7 @@ def test_a_folder_for_each_class_is_a_manifest(tmp_path):
     assert Manifest.of_folders(tmp_path).columns["label"].tolist() == ["cats", "cats", "dogs"]
 
 
-def test_what_makes_no_sense_is_refused_in_one_line(tmp_path, refused):
+def test_invalid_rows_are_refused_in_one_line(tmp_path, refused):
     (tmp_path / "classes" / "dogs").mkdir(parents=True)
     (tmp_path / "a.mp4").touch()
     (tmp_path / "b.mp4").symlink_to(tmp_path / "a.mp4")
@@ -162,7 +162,7 @@ CSV = (
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_a_file_of_any_kind_says_the_same(tmp_path, kind):
+def test_all_file_formats_give_the_same_manifest(tmp_path, kind):
     path = tmp_path / f"rows.{kind}"
     if kind == "parquet":
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(FILED), path)
@@ -200,7 +200,7 @@ def test_labels_may_stand_behind_paths_without_a_line_of_names(tmp_path, name, t
     assert manifest.classes == {"label": ("long jump", "run")}
 
 
-def test_what_is_no_manifest_is_refused(tmp_path, refused):
+def test_invalid_manifest_files_are_refused(tmp_path, refused):
     def read(name, content=None):
         if content is not None:
             (tmp_path / name).write_bytes(content)

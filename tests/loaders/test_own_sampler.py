@@ -117,11 +117,11 @@ SEEDED = [
 
 
 @pytest.mark.parametrize("sampler", SEEDED, ids=repr)
-def test_the_seed_of_a_sampler_may_be_said_again(loader, sampler):
+def test_the_seed_of_a_sampler_may_be_repeated(loader, sampler):
     door, option = takes(sampler)
     for seed in (3, None):
         assert loader(door, seed=seed, **option).state_dict()["seed"] == 3
 
 
-def test_what_is_no_sampler_or_one_of_another_kind_is_refused(refused):
+def test_invalid_samplers_and_those_of_another_kind_are_refused(refused):
     refused("own_sampler")

@@ -128,7 +128,7 @@ def damaged(written, tmp_path_factory):
 
 
 @pytest.mark.parametrize("on_error", ["skip", "conceal"])
-def test_what_is_damaged_in_an_original_is_bad_in_its_proxy_too(damaged, loader, on_error):
+def test_damage_of_an_original_is_bad_in_its_proxy_too(damaged, loader, on_error):
     videos, proxies = damaged
     with pytest.raises(DecodeError, match="the file was damaged there when its proxy was made"):
         list(open_decoder(proxies.of(videos[1])).run(DecodeJob(tuple(range(40)))))
@@ -194,7 +194,7 @@ def test_a_proxy_that_cannot_be_opened_is_listed_and_its_original_is_not(
     assert sources_in(skipping["quarantine"]) == [str(sources[1].proxy)]
 
 
-def test_what_was_damaged_in_an_original_is_in_quarantine_for_both(damaged, loader, skipping):
+def test_damage_of_an_original_is_in_quarantine_for_both(damaged, loader, skipping):
     videos, proxies = damaged
     first = loader(files=proxies, **skipping)
     list(first)

@@ -41,7 +41,7 @@ def said_of(opens):
     return ""
 
 
-def test_alone_all_is_mine_and_there_is_nobody_to_ask():
+def test_a_single_rank_has_all_slots_and_needs_no_communication():
     assert not distributed.is_initialized()
     assert shard_of(None, None, drop_last=False).ranks == 1
     with agreement(is_needed=True) as opened:
@@ -52,7 +52,7 @@ def test_alone_all_is_mine_and_there_is_nobody_to_ask():
 
 @pytest.mark.skipif(not distributed.is_gloo_available(), reason="this torch has no gloo")
 @pytest.mark.usefixtures("forked_ranks")
-def test_ranks_that_opened_other_files_or_of_which_one_fails_are_all_told_and_others_go_on(
+def test_all_ranks_raise_if_files_differ_or_one_fails_and_others_continue(
     tmp_path,
 ):
     write_layout(tmp_path / "videos", {"a": 3}).write(tmp_path / "index.json")

@@ -128,7 +128,7 @@ def test_setting_the_epoch_of_a_loaded_state_keeps_the_place_in_it(loader):
 
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("number", [2, 3])
-def test_ranks_together_deliver_what_one_would(ranks, number, drop_last):
+def test_ranks_together_deliver_the_batches_of_one(ranks, number, drop_last):
     """With 12 slots a step: 6 on each of 2 ranks, 4 on each of 3."""
     alone = of_all_ranks(ranks(1, drop_last=drop_last), 2)
     shared = ranks(number, drop_last=drop_last)

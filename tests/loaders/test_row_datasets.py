@@ -72,7 +72,7 @@ def test_a_frame_in_two_rows_is_decoded_once_and_both_have_memory_of_their_own(r
     assert torch.equal(same[1]["frame"], plain.of(same[1]))
 
 
-def test_clips_lie_in_their_rows_and_say_what_the_manifest_says(rows, clips, plain):
+def test_clips_are_inside_their_rows_and_have_the_columns_of_the_manifest(rows, clips, plain):
     dataset = clips(stride=2)
     assert len(dataset) == 5
     for row, item in enumerate(map(dataset.__getitem__, range(5))):

@@ -76,7 +76,7 @@ def plans(door, files, options):
     SAME,
     ids=[f"{number}-{door}-{files}" for number, (door, files, *_) in enumerate(SAME)],
 )
-def test_batches_are_the_same_whatever_the_plan_and_from_any_step_on(
+def test_batches_do_not_depend_on_the_plan_or_the_first_step(
     opener, request, tmp_path, door, files, options, steps
 ):
     opens = partial(opener, door, request.getfixturevalue(files), **options)

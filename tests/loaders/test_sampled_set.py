@@ -74,7 +74,7 @@ def test_weights_and_balance_are_those_of_the_rows(manifest, store):
     assert np.abs(per_class - 0.25).max() < 0.05
 
 
-def test_rows_and_videos_that_are_too_short_are_skipped_and_told(manifest, videos, clips):
+def test_too_short_rows_and_videos_are_skipped_with_a_warning(manifest, videos, clips):
     rows = RandomClips(num_frames=5, fps=10, boundary="skip")
     whole = RandomClips(num_frames=26, boundary="skip")
     for files, of_row, sampler, short in (

@@ -88,7 +88,7 @@ def check(batches, expected):
         assert np.array_equal(frames.numpy(), right)
 
 
-def test_loaders_and_datasets_give_what_the_reader_gives(loader, asked):
+def test_loaders_and_datasets_yield_the_frames_of_the_reader(loader, asked):
     files, shape, expected = asked
     batches = list(loader(files=files, batch_size=7, **ONE_BY_ONE, **shape))
     assert sum(map(len, batches)) == sum(map(len, expected))
@@ -166,5 +166,5 @@ def test_a_batch_of_sixteen_bits_prints_moves_and_pins_down_its_type(loader, dee
     assert batch.sample(0)["frames"].dtype == torch.uint16
 
 
-def test_what_does_not_go_together_is_refused(refused):
+def test_options_that_exclude_each_other_are_refused(refused):
     refused("deep_colour")

@@ -36,7 +36,7 @@ def layout(videos, tmp_path):
 
 
 @pytest.mark.parametrize("door", VIDEOS)
-def test_one_warning_counts_and_names_what_is_left_out_or_one_error(mixed, loader, door):
+def test_one_warning_or_error_counts_and_names_the_skipped_videos(mixed, loader, door):
     with pytest.warns(SkippedVideosWarning) as given:
         opened = loader(door, mixed, on_error="skip")
     assert len(opened.skipped_videos) == 4
@@ -85,9 +85,7 @@ def test_a_reader_warns_once_it_has_read(mixed, store):
         assert len(given) == 1
 
 
-def test_what_leaves_nothing_out_warns_of_nothing_and_of_many_ranks_the_first_one_warns(
-    videos, loader, mixed
-):
+def test_nothing_skipped_warns_of_nothing_and_only_the_first_rank_warns(videos, loader, mixed):
     with warnings.catch_warnings(record=True) as given:
         warnings.simplefilter("always")
         loader(on_error="skip")

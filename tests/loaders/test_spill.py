@@ -164,7 +164,7 @@ def test_a_video_that_vanished_is_replaced_as_without_a_disk(videos, tmp_path, o
 
 @pytest.mark.filterwarnings("ignore::headrace.errors.SpillWarning")
 @pytest.mark.parametrize("harm", ["removed", "no room"])
-def test_what_the_disk_does_not_give_costs_about_what_no_disk_costs(spilling, disk, opener, harm):
+def test_a_miss_on_disk_costs_about_as_much_as_no_disk(spilling, disk, opener, harm):
     """Not a decoding from the keyframe for each frame that was believed to be there."""
     small = {"memory_budget": 40 * 256 * 256 * 3, "seed": 3, "size": (256, 256)}
     plain = opener(sampling=UniformFrames(), hold="rgb", **small)

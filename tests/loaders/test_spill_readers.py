@@ -114,7 +114,7 @@ def read(videos, store, disk, tmp_path):
     "writer",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in READERS],
 )
-def test_what_one_wrote_each_other_reads(read, disk, plain, writer):
+def test_each_reader_reads_the_files_of_all_others(read, disk, plain, writer):
     frames, _ = read(writer)
     assert all(map(np.array_equal, frames, plain.frames))
     for reader in READERS:
@@ -128,7 +128,7 @@ def test_what_one_wrote_each_other_reads(read, disk, plain, writer):
 @pytest.mark.parametrize(
     ("writer", "options"), [("cameras", {}), ("camera items", {"size": None, "view": VIEW})]
 )
-def test_what_one_reader_of_cameras_wrote_each_other_reads(opener, by_stock, disk, writer, options):
+def test_each_camera_reader_reads_the_files_of_all_others(opener, by_stock, disk, writer, options):
     def by(door, **given):
         if door == "camera items":
             items, batches = by_stock(**options, **given)
@@ -162,7 +162,7 @@ def test_a_harmed_folder_costs_decoding_and_no_pixel(
     assert len(recwarn) <= 2 * len(videos)  # each reader of one video warns once of a kind
 
 
-def test_an_extraction_notes_what_its_workers_find(videos, store, read, disk, tmp_path):
+def test_an_extraction_records_the_findings_of_its_workers(videos, store, read, disk, tmp_path):
     read("FrameReader")
     HARM["bits turned over"](disk)
     options = {"frames": "every 1", "size": SIZE, "workers": 1, "spill": disk}
@@ -216,7 +216,7 @@ def test_a_folder_keeps_its_budget(read, disk):
     assert SpillStore.open(disk, budget=None).state().budget_bytes == 2**21
 
 
-def test_what_cannot_be_stored_or_read_is_refused(opener, disk, tmp_path, refused):
+def test_invalid_spill_folders_are_refused(opener, disk, tmp_path, refused):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").touch()
     refused("spill", spilling=partial(opener, spill=disk), mine=tmp_path / "mine")

@@ -45,7 +45,7 @@ SAMPLES = [
     SAMPLES,
     ids=[f"{place} {door}" for place, (door, *_) in enumerate(SAMPLES)],
 )
-def test_a_transform_is_given_uint8_pictures_and_may_be_told_which_sample_they_are(
+def test_a_transform_gets_uint8_frames_and_the_sample_on_request(
     request, opener, door, options, shape
 ):
     """All entries of a sample; the transform of a batch comes after it."""
@@ -115,9 +115,7 @@ def test_the_generators_of_the_process_go_on_as_if_nothing_was_drawn(loader):
     assert state() == before
 
 
-def test_samples_that_make_no_batch_are_refused_and_what_changes_nothing_makes_the_same(
-    loader, refused
-):
+def test_unequal_samples_are_refused_and_an_identity_changes_nothing(loader, refused):
     refused("transforms")
     assert contents(loader()) == contents(loader(transform=lambda frame: frame))
 
@@ -139,13 +137,13 @@ def test_items_of_a_dataset_draw_alike_in_any_process(drawing, workers):
     assert torch.equal(of_pass(EpochSampler(drawing, ShuffledFrames())), first)
 
 
-def test_items_whose_epoch_nobody_says_draw_anew(drawing):
+def test_items_without_set_epoch_draw_again(drawing):
     assert not torch.isin(drawing[3]["frame"], drawing[3]["frame"]).any()
     drawing.set_epoch(0)
     assert torch.equal(drawing[3]["frame"], drawing[3]["frame"])
 
 
-def test_a_wrapper_that_asks_for_frames_one_by_one_is_told_once(loader):
+def test_a_wrapper_that_reads_frames_one_by_one_gets_one_warning(loader):
     frames, others = loader("frame items"), loader("frame items")
     sampler = EpochSampler(frames, UniformFrames())
     with pytest.warns(UserWarning, match=r"decoded for 64 requests of single") as w:

@@ -131,9 +131,9 @@ def pictures(batch, files):
 
 
 def check_pictures(batch, files, shape=SHAPE) -> set[bool]:
-    """Hold each picture against the frame that its file has; return which are flipped.
+    """Compare each picture with the frame in its file; return which are flipped.
 
-    What is not there is black.
+    Missing frames are black.
     """
     flips = set()
     for file, frame, is_flipped, picture in pictures(batch, files):

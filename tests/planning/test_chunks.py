@@ -54,7 +54,7 @@ def test_chunks_cost_the_same_but_for_a_gop(index):
     assert max(costs) - min(costs) <= gop
 
 
-def test_what_is_decoded_for_a_frame_now_and_then_is_counted_up_to_it(index):
+def test_decoding_for_a_sparse_frame_is_counted_up_to_it(index):
     found = chunks(index, [0, 9, 70])
     assert sum(chunk.decoded for chunk in found) == 1 + 3 + 1
 
@@ -81,7 +81,7 @@ def test_a_gop_stays_whole_that_is_mostly_decoded_or_costs_little(one_gop, frame
     assert len(chunks(one_gop, range(100), **given)) == 1
 
 
-def test_names_tell_chunks_apart_and_sort_in_order_and_nothing_wanted_is_no_chunk(index):
+def test_chunk_names_are_unique_and_sorted_and_no_request_is_no_chunk(index):
     assert chunks(index, []) == []
     names = [chunk.name for chunk in chunks(index, range(120))]
     assert names == sorted(set(names))

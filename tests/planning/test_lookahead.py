@@ -219,7 +219,7 @@ def _decoded(batch, gops):
 
 
 @pytest.mark.parametrize("lookahead", [1, 300, 2000])
-def test_it_costs_what_the_formula_says(lookahead):
+def test_the_cost_matches_the_formula(lookahead):
     """Independent draws from 200 GOPs of 10 to 50 frames; the mean of 40,000 slots."""
     gops = population(*[[10, 50, 30, 22]] * 50)
     order = UniformFrames(seed=1).order(gops, 0)
@@ -235,7 +235,7 @@ def test_it_costs_what_the_formula_says(lookahead):
 
 
 @pytest.mark.parametrize(("lookahead", "capacity"), [(0, 1), (1, -1)])
-def test_a_window_of_nothing_is_refused(lookahead, capacity):
+def test_an_empty_window_is_refused(lookahead, capacity):
     with pytest.raises(ConfigError, match="lookahead must be >= 1 and capacity >= 0"):
         next(look_ahead([], POPULATION, lookahead=lookahead, capacity=capacity))
 
@@ -298,7 +298,7 @@ def test_equal_ways_give_the_one_that_is_named_first():
     assert completion.earliest_device(queues, {"cpu": 1.0, "gpu": 1.0}) == "cpu"
 
 
-def test_what_is_not_measured_yet_is_estimated_by_what_it_begins_with():
+def test_unmeasured_costs_have_the_initial_estimate():
     rates = ThroughputEstimates(start={"cpu": 2.0, "gpu": 0.5})
     assert rates.seconds("gpu", "h264", 6.0) == 3.0
     after = rates.with_job("gpu", "h264", 4.0, 1.0)

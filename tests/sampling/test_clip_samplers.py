@@ -56,7 +56,7 @@ FOUR = Population.of([np.array([20]), np.array([9, 3]), np.array([30]), np.array
     boundary=st.sampled_from(["repeat_last", "wrap"]),
     each_once=st.sampled_from(["videos", "starts"]),
 )
-def test_a_clip_is_what_clip_indices_says(population, num_frames, stride, boundary, each_once):
+def test_a_clip_has_the_frames_of_clip_indices(population, num_frames, stride, boundary, each_once):
     sampler = RandomClips(
         num_frames=num_frames, stride=stride, boundary=boundary, each_once=each_once
     )
@@ -131,7 +131,7 @@ def test_a_clip_is_as_long_in_files_of_any_rate(sampler):
     fps=st.sampled_from([1, 8, 12.5, Fraction(30000, 1001), "24000/1001"]),
     boundary=st.sampled_from(["skip", "pad", "repeat_last", "wrap"]),
 )
-def test_a_clip_by_time_is_what_the_words_say(times, num_frames, fps, boundary):
+def test_a_clip_by_time_matches_the_documentation(times, num_frames, fps, boundary):
     population = population_of(times)
     sampler = RandomClips(num_frames=num_frames, fps=fps, boundary=boundary, each_once="starts")
     last = (num_frames - 1) / Fraction(str(fps))

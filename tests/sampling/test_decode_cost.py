@@ -167,7 +167,7 @@ def test_making_them_takes_every_frame_once():
         (np.full(10, 30), {"later": 300, "pixels": 1000}, "times as fast, too little"),
     ],
 )
-def test_what_does_not_pay_says_why(gops, options, why):
+def test_strategies_that_do_not_pay_give_a_reason(gops, options, why):
     found = advice(gops, **options)
     assert not found.pays
     assert why in found.why_not

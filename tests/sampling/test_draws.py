@@ -137,7 +137,7 @@ VIDEOS = np.arange(len(WEIGHTS))
     [[(0, epoch) for epoch in range(2000)], [(seed, 0) for seed in range(2000)]],
     ids=["epochs", "seeds"],
 )
-def test_a_video_comes_as_its_share_says_rounded_and_on_average_exactly_so(draws):
+def test_the_frequency_of_a_video_is_its_share_rounded_and_exact_on_average(draws):
     visits = [VideoOrder.shuffled(VIDEOS, WEIGHTS, seed=seed, epoch=epoch) for seed, epoch in draws]
     counts = np.array([np.bincount(each.at(VIDEOS), minlength=len(VIDEOS)) for each in visits])
     assert set(np.unique(counts - np.floor(WEIGHTS).astype(int))) == {0, 1}

@@ -35,7 +35,7 @@ def test_a_permutation_gives_frames_and_videos_their_shares_rounded(population, 
     assert np.abs(np.add.reduceat(counts - due, starts)).max() < 1 + 1e-9
 
 
-def test_a_frame_whose_share_is_not_whole_comes_in_as_many_epochs_as_it_says():
+def test_a_frame_with_a_fractional_share_comes_in_that_fraction_of_epochs():
     population = uneven()
     orders = [ShuffledFrames(over="videos").order(population, epoch)[:] for epoch in range(300)]
     counts = np.bincount(np.concatenate(orders), minlength=population.num_frames) / 300
@@ -78,7 +78,7 @@ def test_the_end_of_the_line_is_the_last_frame_that_has_a_share(over, last):
     assert inverse_cdf(TWO, over)(np.array([1 - 2.0**-53, 1.0])).tolist() == [last, last]
 
 
-def test_what_has_no_share_is_never_hit():
+def test_frames_with_share_zero_are_never_drawn():
     places = np.linspace(0, 1, 1001)
     assert 1 not in inverse_cdf(TWO, "seconds")(places)
     assert set(inverse_cdf(TWO, (0.0, 1.0))(places)) == {2, 3, 4, 5}
@@ -271,7 +271,7 @@ STARTS = RandomClips(num_frames=4, boundary="wrap", each_once="starts")
         (STARTS, without_replacement("frames")),
     ],
 )
-def test_frames_of_a_gop_meet_in_a_batch_as_often_as_the_sampler_says(sampler, expected):
+def test_frames_of_a_gop_share_a_batch_as_often_as_the_sampler_predicts(sampler, expected):
     """Of clips their first frames, of bursts only different ones."""
     orders = [sampler.order(POPULATION, epoch) for epoch in range(EPOCHS)]
     assert agree(pairs([order[:BATCH].reshape(BATCH, -1)[:, 0] for order in orders]), expected)

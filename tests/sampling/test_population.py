@@ -110,7 +110,7 @@ def test_a_clip_lies_in_its_row(drawn, num_frames):
         assert index.max() < stop
 
 
-def test_rows_that_are_too_short_are_told_by_their_places():
+def test_too_short_rows_are_named_by_position():
     population = Population.of([np.array([20])])
     rows = rows_of(population, [(0, 0, 10), (0, 3, 5), (0, 8, 20)])
     clips = RandomClips(num_frames=4, boundary="skip")

@@ -37,7 +37,7 @@ BUILT_IN: list[samplers.Sampler] = [
 
 
 @pytest.mark.parametrize("sampler", BUILT_IN, ids=lambda each: each.traits.identity)
-def test_traits_say_what_orders_show(sampler):
+def test_traits_match_orders(sampler):
     timed = Population.of([np.array([5, 9, 2]), np.array([30])], [np.ones(16), np.ones(30)])
     population = timed if sampler.traits.needs_durations else POPULATION
     sampler = samplers.bind_sampler(sampler, USE)

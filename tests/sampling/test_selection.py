@@ -33,7 +33,7 @@ def late(scanned):
 
 
 @given(rate=st.fractions(Fraction(1, 3), Fraction(70), max_denominator=1001))
-def test_a_rate_picks_what_is_shown_at_its_moments(steady, uneven, late, rate):
+def test_a_rate_picks_the_frames_displayed_at_its_moments(steady, uneven, late, rate):
     """By the definition: what is shown at each multiple of 1 / rate from the first frame on."""
     for index in (steady, uneven, late):
         shown = frames_played_between(index, played_range(index)[0], None, rate)

@@ -38,7 +38,7 @@ def frames(lengths):
     shuffle=st.booleans(),
     epoch=st.integers(0, 9),
 )
-def test_each_frame_comes_once_in_one_slot_but_for_what_the_tail_changes(
+def test_each_frame_comes_once_in_one_slot_except_for_the_tail(
     lengths, slots, tail, shuffle, epoch
 ):
     """Dropping leaves frames out, refilling repeats some; padding alone leaves slots empty."""
@@ -149,7 +149,7 @@ def test_a_shuffled_run_shows_every_slot_about_as_many_sequences(slots, group):
     assert np.abs(times - even).max() < 100
 
 
-def test_what_a_tail_does_is_counted():
+def test_the_effects_of_a_tail_are_counted():
     """Slots have 9 and 5 + 2 moments to read; a sequence of 5 comes first in the order."""
     for tail, steps, counts in (
         ("pad", 9, TailCounts(empty=2)),
@@ -166,7 +166,7 @@ def test_what_a_tail_does_is_counted():
     tail=st.sampled_from(["pad", "drop", "refill"]),
     cuts=st.lists(st.integers(0, 400), max_size=4),
 )
-def test_what_a_tail_does_adds_up_over_slots_and_steps(lengths, slots, tail, cuts):
+def test_counts_of_a_tail_add_up_over_slots_and_steps(lengths, slots, tail, cuts):
     assume(tail != "drop" or slots <= len(lengths))
     plan = schedule(lengths, slots, tail=tail).plan(0)
     edges = [0, *sorted({min(cut, plan.num_steps) for cut in cuts} - {0, plan.num_steps})]

@@ -77,7 +77,7 @@ def test_bursts_are_the_fewest_frames_that_reach_the_target():
     assert fewer.frames_per_second < 2 * without
 
 
-def test_keyframes_may_be_as_wrong_as_the_formula_says():
+def test_the_bias_of_keyframes_matches_the_formula():
     """All weight on one frame of 30: F·w is 30 there and 0 elsewhere."""
     row = compared(CAMERA)["keyframes only"]
     assert row.bias_bound == pytest.approx(sqrt(30 - 1))
@@ -213,7 +213,7 @@ def test_a_target_is_reached_by_the_least_correlation(target, is_reached, inflat
     rho=st.floats(0, 1),
     target=st.none() | st.floats(1, 5000),
 )
-def test_what_is_recommended_can_be_run_and_is_unbiased(gops, batch, later, rho, target):
+def test_recommended_strategies_can_run_and_are_unbiased(gops, batch, later, rho, target):
     if batch > sum(gops):
         return
     best = advice(gops, target=target, batch_size=batch, later=later, rho=rho)

@@ -97,7 +97,7 @@ def test_cameras_of_pictures_are_read_as_videos_are(folder, opener, door):
     assert len(shown) == sum(LENGTHS.values()) * 2
 
 
-def test_an_index_file_is_read_with_the_rate_and_what_is_none_is_refused(folder, refused):
+def test_an_index_file_is_read_with_its_rate_and_others_are_refused(folder, refused):
     """Also pictures without a mask."""
     result = CameraLayout.of_folders([folder], len, picture_rate="5/2")
     result.write(folder / "index.json")

@@ -141,7 +141,7 @@ def test_cameras_of_different_sizes_are_padded_or_listed(cameras, copied, decodi
         own.check(listed) if decoding is None else check_pictures(listed, copied, FrameFormat())
 
 
-def test_a_transform_is_not_given_what_is_not_there(cameras, copied):
+def test_a_transform_is_not_called_with_missing_frames(cameras, copied):
     def shrunk(frame):
         assert frame.numel()
         return frame[..., ::2, ::2]

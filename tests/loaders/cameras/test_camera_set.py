@@ -156,7 +156,7 @@ def test_a_first_camera_that_is_missing_is_masked_too(copied, store, cameras):
         assert batch.error_ms[position, 1] == 0
 
 
-def test_what_cannot_be_opened_leaves_out_its_clip_or_is_masked(copied, store):
+def test_an_unreadable_camera_drops_its_clip_or_is_masked(copied, store):
     def opened(alignment):
         opened = CameraSet.open(copied, alignment, skip_bad=True, index_store=store)
         assert [clip.number for clip in opened.clips] == numbers
@@ -179,7 +179,7 @@ def test_what_cannot_be_opened_leaves_out_its_clip_or_is_masked(copied, store):
 MASKING = {"tolerance_ms": 60, "on_missing": "mask"}
 
 
-def test_what_cannot_be_aligned_is_refused(copied, store, refused):
+def test_clips_that_cannot_be_aligned_are_refused(copied, store, refused):
     clip = copied.clips[0]
 
     def lacking(camera, text=None, **alignment):

@@ -42,7 +42,7 @@ def test_json_holds_lists_of_seconds(tmp_path):
         ("clip,camera,timestamp", 1, {"unit": "us"}),
     ],
 )
-def test_a_table_says_its_unit_by_the_name_of_its_column_or_is_told(tmp_path, head, scale, options):
+def test_the_unit_of_a_table_is_its_column_name_or_an_argument(tmp_path, head, scale, options):
     rows = [("a", "front", f"{time / 1e6:.6f}" if scale < 1 else time * scale) for time in US]
     assert read_times(write_table(tmp_path, head, rows), **options) == SECONDS
 
@@ -63,7 +63,7 @@ def test_parquet_and_json_lines_are_read(tmp_path):
     assert read_times(path) == SECONDS
 
 
-def test_what_are_no_times_is_refused(tmp_path, refused):
+def test_invalid_times_are_refused(tmp_path, refused):
     def read(text, kind):
         return CameraTimes.read(write(tmp_path / f"times.{kind}", text))
 

@@ -188,7 +188,7 @@ def test_an_empty_slot_has_the_identity(loader, layout):
 
 
 @pytest.mark.parametrize("door", ["cameras", "camera items"])
-def test_what_is_no_view_and_no_chance_is_refused(opener, refused, door):
+def test_invalid_views_and_probabilities_are_refused(opener, refused, door):
     def opens(files, **options):
         opener(door, files, **{"size": None, **options})
 
@@ -215,7 +215,7 @@ def test_tensors_are_flipped_and_rotated_as_arrays_are(size):
         assert np.array_equal(rotated.numpy(), rotate_frame(frame, degrees)), degrees
 
 
-def test_a_picture_is_finished_in_its_place_whatever_it_is():
+def test_each_kind_of_frame_is_finished_in_place():
     shape = FrameFormat(size=(32, 48))
     params = AugmentParams(is_flipped=True, degrees=9.0)
     geometry = FrameGeometry.of(shape, (64, 96), params)

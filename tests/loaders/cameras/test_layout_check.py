@@ -120,5 +120,5 @@ def test_whole_files_have_no_problem(named, whole, store):
     assert done == [1, 2, 3]
 
 
-def test_what_is_no_alignment_is_refused(whole, store, refused):
+def test_invalid_alignments_are_refused(whole, store, refused):
     refused("problems_refused", layout=layout_of(whole, store))

@@ -26,7 +26,7 @@ def check(batch) -> int:
     return shown
 
 
-def test_a_loader_gives_each_moment_what_belongs_to_it(cameras, small):
+def test_a_loader_yields_the_metadata_of_each_moment(cameras, small):
     batches = list(cameras(small, metadata=facts))
     assert sum(map(check, batches)) == sum(LENGTHS.values())
     assert batches[0].to("cpu").metadata is not None
@@ -43,7 +43,7 @@ def test_a_stock_dataloader_carries_it_also_through_workers(by_stock, small, wor
 
 
 @pytest.mark.parametrize("by_time", [False, True])
-def test_each_moment_of_a_window_has_what_belongs_to_it(windows, small, by_time):
+def test_each_moment_of_a_window_has_its_metadata(windows, small, by_time):
     """From a table without moment 3; a pad has the metadata of its replacement."""
     rows = [
         {"clip": clip, "is": f"{clip}{number}"}
@@ -85,7 +85,7 @@ def raising(error):
         (KeyError("a"), "KeyError"),
     ],
 )
-def test_whatever_a_function_fails_with_is_told_and_ends_no_epoch(
+def test_an_error_of_the_metadata_function_is_named_and_ends_no_epoch(
     cameras, small, by_stock, error, message, workers
 ):
     """StopIteration, as of a search without result, would end the loop silently."""
@@ -128,5 +128,5 @@ def test_rows_are_joined_by_the_nearest_time_within_the_tolerance():
         assert table("a", moment(7, 1532402927 + seconds)) == row
 
 
-def test_what_are_no_metadata_is_refused(refused):
+def test_invalid_metadata_are_refused(refused):
     refused("metadata")

@@ -100,7 +100,7 @@ def test_videos_at_a_constant_rate_are_aligned_by_the_tables(cameras, tmp_path):
         check_pictures(batch, loader.cameras)
 
 
-def test_a_stock_dataloader_carries_what_the_tables_have(by_stock, nuscenes, layout, aligned):
+def test_a_stock_dataloader_yields_the_metadata_of_the_tables(by_stock, nuscenes, layout, aligned):
     _, batches = by_stock(layout, metadata=nuscenes.metadata, **aligned())
     boxes = 0
     for batch in batches:
@@ -177,7 +177,7 @@ def changed(folder, to, table="scene", change=lambda rows: None):
     return copy
 
 
-def test_what_is_no_set_is_refused(folder, nuscenes, layout, tmp_path, refused):
+def test_invalid_datasets_are_refused(folder, nuscenes, layout, tmp_path, refused):
     copy = shutil.copytree(folder, tmp_path / "copy", ignore=shutil.ignore_patterns("links"))
     sorted((copy / "sweeps" / "CAM_BACK").iterdir())[0].unlink()
     gone, cut = changed(folder, tmp_path), changed(folder, tmp_path)

@@ -59,7 +59,7 @@ def test_an_index_of_either_length_is_read_with_any_cameras(index_file, store, f
     ("on_missing", "beyond", "length"),
     [("mask", MISSING, FRONT), ("repeat", BACK - 1, FRONT), ("drop", None, BACK)],
 )
-def test_what_lies_beyond_a_short_camera_is_delivered_and_marked_or_dropped_and_counted(
+def test_moments_after_the_end_of_a_short_camera_are_masked_or_dropped(
     index_file, cameras, on_missing, beyond, length
 ):
     """Batches are freed, so that their memory is reused."""
@@ -85,7 +85,7 @@ def test_what_lies_beyond_a_short_camera_is_delivered_and_marked_or_dropped_and_
     ("reference", "length", "surplus"),
     [("CAM_FRONT", FRONT, 0), ("CAM_BACK", BACK, FRONT - BACK), ("longest", FRONT, 0)],
 )
-def test_the_reference_says_what_moments_there_are(index_file, store, reference, length, surplus):
+def test_the_reference_determines_the_moments(index_file, store, reference, length, surplus):
     layout = CameraLayout.read(index_file())
     alignment = Alignment(on_missing="mask", reference=reference)
     [a, _] = CameraSet.open(layout, alignment, index_store=store).clips
@@ -105,7 +105,7 @@ def rates(tmp_path_factory):
 
 @pytest.mark.parametrize("reference", ["1_fast", "longest"])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_by_time_other_cameras_are_held_against_the_reference(
+def test_by_time_other_cameras_are_aligned_to_the_reference(
     rates, cameras, by_stock, reference, workers
 ):
     """A loader, and a stock DataLoader with workers, show a slow frame three times, none lost."""
@@ -147,7 +147,7 @@ def test_only_moments_that_are_asked_for_come_with_their_pixels(
         assert batch["first_frame"].item() == (moment == 0)
 
 
-def test_what_is_no_reference_and_no_moment_is_refused(index_file, store, refused):
+def test_invalid_references_and_moments_are_refused(index_file, store, refused):
     layout = CameraLayout.read(index_file())
     [clip] = CameraSet.open(layout, moments=Moments.frames({"b": [2, 5]}), index_store=store).clips
     assert (clip.number, clip.moments.tolist()) == (1, [2, 5])

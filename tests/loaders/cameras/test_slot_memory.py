@@ -20,7 +20,7 @@ def test_a_slot_gets_its_own_memory_wherever_it_stands_in_the_batch():
     assert memory.of(batch([1, 8, 0], [False] * 3)).tolist() == [[2, 2], [5, 5], [1, 1]]
 
 
-def test_what_was_remembered_is_void_where_another_clip_begins():
+def test_memory_is_cleared_at_the_start_of_another_clip():
     memory = SlotMemory({"bev": torch.full((3,), 7.0), "age": torch.tensor(0)})
     first = batch([4, 5], [True, True])
     memory.keep(first, {"bev": torch.ones(2, 3), "age": torch.tensor([1, 1])})
@@ -29,7 +29,7 @@ def test_what_was_remembered_is_void_where_another_clip_begins():
     assert state["age"].tolist() == [1, 0]
 
 
-def test_gradients_go_through_what_is_kept_unless_it_is_detached():
+def test_gradients_flow_through_memory_unless_detached():
     weight = torch.ones(1, requires_grad=True)
     both = batch([0], [False])
     for detached, has_gradient in ((False, True), (True, False)):
@@ -55,7 +55,7 @@ def test_a_memory_goes_on_from_its_state(initial, tmp_path):
     torch.testing.assert_close(fresh.of(seen), before)
 
 
-def test_what_cannot_be_remembered_is_refused(refused):
+def test_invalid_values_of_memory_are_refused(refused):
     """Another dtype too: a batch would mix the dtypes of stored and initial state."""
     memory, named = SlotMemory(torch.zeros(2)), SlotMemory({"bev": torch.zeros(2)})
     batches = {"both": batch([0, 1], [True, True]), "one": batch([0], [True])}

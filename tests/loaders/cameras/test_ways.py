@@ -106,7 +106,7 @@ def test_each_moment_comes_once_in_order_and_the_same_on_any_number_of_ranks(way
     assert by_moment([batch for batches in ranks for batch in batches]) == result
 
 
-def test_the_rest_of_a_rank_is_what_it_would_have_been(way):
+def test_the_rest_of_a_rank_is_unchanged(way):
     opens, _ = way
     of_rank = {"group_num": 1, "rank": 1, "num_replicas": 2}
     begun, after = opens(**of_rank), opens(lookahead=1, **of_rank)

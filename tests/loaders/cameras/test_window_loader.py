@@ -37,7 +37,7 @@ def test_fewer_windows_than_a_batch_are_one(windows, plain_cameras):
     assert sorted(keys([batch])) == sorted(KEYS)
 
 
-def test_a_window_is_its_key_and_what_was_before_padded_at_the_beginning(windows):
+def test_a_window_is_its_key_moment_and_earlier_ones_padded_at_the_start(windows):
     window = next(iter(windows(sampling=SequentialFrames(), batch_size=3)))
     assert window.index.tolist() == [[0, 0, 0], [0, 1, 3], [2, 4, 6]]
     assert window.is_pad.tolist() == [[True, True, False], [True, False, False], [False] * 3]
@@ -134,7 +134,7 @@ def test_windows_of_a_damaged_frame_are_replaced(windows, damaged_layout, varian
     ],
     ids=repr,
 )
-def test_what_cannot_be_decoded_is_named_or_black_and_masked_and_the_rest_as_ever(
+def test_undecodable_frames_are_named_or_masked_and_the_rest_is_unchanged(
     opener, damaged_layout, door, options
 ):
     with pytest.raises(DecodeError, match=r"c/front\.mp4"):

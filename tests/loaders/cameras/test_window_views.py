@@ -106,7 +106,7 @@ def views(layout, store):
     return lambda **options: CameraViews.of(cameras, **{**usual, **options})
 
 
-def test_each_camera_of_each_window_is_as_its_draw_says(windows, layout, views):
+def test_each_camera_of_each_window_follows_its_draw(windows, layout, views):
     """Equal to linear decodes, with all kinds of augmentation, on threads, from shared decodes."""
     viewed = views(view=VIEW)
     matrices = set()
@@ -136,7 +136,7 @@ def test_chance_is_another_in_each_epoch_and_by_another_seed(windows):
 
 
 @pytest.mark.parametrize("way", ["view", "chance", "flips"])
-def test_ranks_together_show_what_one_alone_shows(windows, way):
+def test_ranks_together_deliver_the_windows_of_one_rank(windows, way):
     def shown(batches):
         rows = samples(batches, "clip", "index", "frames", "image_matrix")
         return {(clip, moments[-1]): contents([dict(enumerate(of))]) for clip, moments, *of in rows}

@@ -122,7 +122,7 @@ def test_a_repository_of_a_local_cache_is_found(folder, tmp_path, monkeypatch, c
     assert len(DatasetFolder.open("mine/drawn")) == 27
 
 
-def test_every_episode_and_value_is_told_from_others(copied):
+def test_every_episode_and_value_is_unique(copied):
     """A subset reads no rows of other episodes: theirs may be damaged."""
     folder = copied("v2.1")
     (folder / DRAWN["v2.1"].data_file(0)).write_text("no table")

@@ -127,7 +127,7 @@ def test_statistics_are_in_the_unit_requested(lerobot, drawn_with, recorded, uni
         np.testing.assert_allclose(stats[name], stored[name] * factor)
 
 
-def test_what_depths_do_not_go_with_is_refused(lerobot, drawn_with, tmp_path):
+def test_options_that_depths_exclude_are_refused(lerobot, drawn_with, tmp_path):
     for options, words in (
         ({"spill": tmp_path / "spill"}, "depth frames or different sizes"),
         ({"hold": "yuv420"}, "hold='yuv420'"),

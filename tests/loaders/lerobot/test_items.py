@@ -53,7 +53,7 @@ def assert_equal(found, expected):
 
 @pytest.mark.parametrize("deltas", WINDOWS.values(), ids=WINDOWS)
 @pytest.mark.parametrize("version", DRAWN)
-def test_items_are_what_the_dataset_says(lerobot, frames_of, folders, version, deltas):
+def test_items_match_the_dataset(lerobot, frames_of, folders, version, deltas):
     """Numbers in the pixels, windows with their pads, texts, and the order of keys."""
     given, expected = {"delta_timestamps": seconds(deltas)}, wanted(DRAWN[version], deltas)
     assert_equal(read(lerobot(folders[version], **given)), expected)
@@ -163,7 +163,7 @@ def test_episodes_are_drawn_by_weight(lerobot):
         assert {item["episode_index"] for item in items} == drawn
 
 
-def test_two_ranks_deliver_what_one_does_in_a_step(lerobot):
+def test_two_ranks_together_deliver_the_step_of_one(lerobot):
     options = {"sampling": None, "seed": 2, "delta_timestamps": seconds({TOP: [-1, 0]})}
     whole = [*lerobot(batch_size=6, **options)]
     ranks = [[*lerobot(batch_size=3, rank=rank, num_replicas=2, **options)] for rank in (0, 1)]

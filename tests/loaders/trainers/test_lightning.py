@@ -55,7 +55,7 @@ def test_a_limit_of_batches_goes_through_the_epoch(trainer, loader, expected):
     assert module.probe.seen == expected[:12]
 
 
-def test_a_look_at_two_batches_takes_nothing_from_an_evaluation_in_order(trainer, loader):
+def test_a_sanity_check_does_not_advance_an_evaluation_in_order(trainer, loader):
     module = Module()
     check = loader(sampling=SequentialFrames())
     trainer(max_epochs=1, num_sanity_val_steps=2, limit_train_batches=1).fit(
