@@ -28,6 +28,8 @@ _ONLY_WITH = {
 }
 """Layout → options that need it."""
 _VERIFY = "Decode all frames, to find damage inside packets and to verify later reads."
+_SYNC = "Match frames of different cameras by index, or by time, where rates may differ."
+_TOLERANCE = "Max time difference from the reference camera's frame, in milliseconds."
 _REFERENCE = (
     "Camera to align the others with, whose frames are counted, or longest. By default the first "
     "camera; by index, the frames of the longest are counted."
@@ -55,18 +57,8 @@ def index(
     ] = None,
     layout: Annotated[Literal["videos", "cameras"], typer.Option(help=_LAYOUT)] = "videos",
     out: Annotated[Path | None, typer.Option(help="File to write the camera index to.")] = None,
-    sync: Annotated[
-        Literal["index", "nearest", "previous"],
-        typer.Option(
-            help="Match frames of different cameras by index, or by time, where rates may differ."
-        ),
-    ] = "index",
-    tolerance_ms: Annotated[
-        float,
-        typer.Option(
-            help="Max time difference from the reference camera's frame, in milliseconds."
-        ),
-    ] = 50.0,
+    sync: Annotated[Literal["index", "nearest", "previous"], typer.Option(help=_SYNC)] = "index",
+    tolerance_ms: Annotated[float, typer.Option(help=_TOLERANCE)] = 50.0,
     cameras: Annotated[str | None, typer.Option(help=CAMERAS)] = None,
     reference: Annotated[str | None, typer.Option(help=_REFERENCE)] = None,
     stream: StreamFlag = None,
@@ -229,9 +221,7 @@ def _index_cameras(
     store = IndexStore()
     is_file = len(paths) == 1 and paths[0].is_file()
     if is_file and out is not None:
-        raise ConfigError(
-            f"{paths[0]} is an index file, and --out needs folders of clips; leave --out out"
-        )
+        raise ConfigError(f"--out needs folders of clips, got the index file {paths[0]}")
     layout = (
         CameraLayout.read(paths[0], names, picture_rate=picture_rate)
         if is_file
