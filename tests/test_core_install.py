@@ -14,7 +14,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text
 NEED_RUN = {
     *("LiveResult", "LoopProfile", "Session", "live", "profile_loader", "read_features"),
     *("FeatureExtraction", "FeatureOptions", "FrameExtraction", "FrameExtractionOptions"),
-    *("ImageEncoder", "Sampling", "TorchvisionModelSpec"),
+    *("ImageEncoder", "SampleSpec", "TorchvisionModelSpec"),
 }
 """Public names that the extra `run` adds."""
 

@@ -33,7 +33,7 @@ from headrace.errors import StageError as StageError
 from headrace.extraction.features.feature_extraction import FeatureExtraction as FeatureExtraction
 from headrace.extraction.features.feature_options import FeatureOptions as FeatureOptions
 from headrace.extraction.features.feature_set import read_features as read_features
-from headrace.extraction.features.model_spec import Sampling as Sampling
+from headrace.extraction.features.model_spec import SampleSpec as SampleSpec
 from headrace.extraction.features.model_spec import TorchvisionModelSpec as TorchvisionModelSpec
 from headrace.extraction.frame_extraction import FrameExtraction as FrameExtraction
 from headrace.extraction.frame_extraction import FrameExtractionOptions as FrameExtractionOptions

@@ -60,7 +60,7 @@ from headrace import (
 )
 from headrace.extraction.features.feature_extraction import FeatureExtraction
 from headrace.extraction.features.feature_options import FeatureOptions
-from headrace.extraction.features.model_spec import Sampling, TorchvisionModelSpec
+from headrace.extraction.features.model_spec import SampleSpec, TorchvisionModelSpec
 from headrace.extraction.frame_extraction import FrameExtraction, FrameExtractionOptions
 from headrace.extraction.image_encoder import ImageEncoder
 from headrace.sampling.selection import ByRate, EveryNth
@@ -237,7 +237,7 @@ def extract(out: Path) -> int:
         sources=("video.mp4",),
         model=TorchvisionModelSpec(name="squeezenet1_1", weights="none"),
         out=out / "features",
-        sampling=Sampling(selection=EveryNth(10)),
+        sampling=SampleSpec(selection=EveryNth(10)),
     )
     result = FrameExtraction.prepare(frames).run()
     assert_type(result.session, Session)

@@ -19,7 +19,7 @@ from headrace.extraction.features.model_spec import (
     FeatureModelSpec,
     Numerics,
     OwnModel,
-    Sampling,
+    SampleSpec,
     TorchvisionModelSpec,
     WorkerResources,
 )
@@ -120,21 +120,21 @@ def _model_of(typed: dict[str, Any]) -> FeatureModelSpec:
     return OwnModel(build=build)
 
 
-def _sampling_of(typed: dict[str, Any]) -> Sampling:
+def _sampling_of(typed: dict[str, Any]) -> SampleSpec:
     hop, length, stride = typed["hop"], typed["clip_len"], typed["stride"]
     if length is None:
         for flag, is_given in (("--hop", hop is not None), ("--stride", stride != 1)):
             if is_given:
                 raise ConfigError(f"{flag} is for clips; give --clip-len as well")
-        return Sampling(selection=selection_of(typed))
+        return SampleSpec(selection=selection_of(typed))
     clip = ClipShape(num_frames=length, stride=stride)
     if not any(typed[parameter.name] for parameter in SELECTION):
-        return Sampling(selection=EveryNth(hop or clip.span), clip=clip)
+        return SampleSpec(selection=EveryNth(hop or clip.span), clip=clip)
     if hop is not None:
         raise ConfigError(
             "--hop and a frame selection both define the clip starts; give one of them"
         )
-    return Sampling(selection=selection_of(typed), clip=clip)
+    return SampleSpec(selection=selection_of(typed), clip=clip)
 
 
 def _cluster_of(typed: dict[str, Any]) -> "RaySettings | None":

@@ -20,7 +20,7 @@ from headrace.extraction.features.feature_extraction import FeatureExtraction, F
 from headrace.extraction.features.feature_options import FeatureOptions
 from headrace.extraction.features.feature_worker import FeatureWorker
 from headrace.extraction.features.model_signature import ModelSignature
-from headrace.extraction.features.model_spec import OwnModel, Sampling
+from headrace.extraction.features.model_spec import OwnModel, SampleSpec
 from headrace.extraction.videos import Videos
 from headrace.sampling.selection import selection_of
 
@@ -41,7 +41,7 @@ class Arithmetic:
 
     def __init__(self, worker):
         self.worker = worker
-        self.sampling = Sampling.of_asked(worker.request.asked)
+        self.sampling = SampleSpec.of_asked(worker.request.asked)
 
     def run(self, chunks):
         results = []
@@ -173,7 +173,7 @@ def planned(paths, out, store, function=arithmetic, **fields):
     options = FeatureOptions(
         sources=tuple(map(str, paths)),
         model=OwnModel(build="tests:arithmetic"),
-        sampling=Sampling(selection=selection_of("every 5")),
+        sampling=SampleSpec(selection=selection_of("every 5")),
         out=Path(out),
         **{"cache": "none", "workers": 1, **fields},
     )

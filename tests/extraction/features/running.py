@@ -23,7 +23,7 @@ def sampling(frames="every 3", num_frames=None, stride=1):
     clip = (
         None if num_frames is None else model_spec.ClipShape(num_frames=num_frames, stride=stride)
     )
-    return model_spec.Sampling(selection=selection_of(frames), clip=clip)
+    return model_spec.SampleSpec(selection=selection_of(frames), clip=clip)
 
 
 def own(name):

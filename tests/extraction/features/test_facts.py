@@ -12,7 +12,7 @@ from headrace.cache.content_digests import ContentDigests
 from headrace.errors import BackendError, ConfigError
 from headrace.extraction.features import signature_cache
 from headrace.extraction.features.load_feature_model import load_feature_model
-from headrace.extraction.features.model_spec import Numerics, Sampling, TorchvisionModelSpec
+from headrace.extraction.features.model_spec import Numerics, SampleSpec, TorchvisionModelSpec
 from headrace.extraction.features.signature_cache import (
     FILE,
     KnownFacts,
@@ -23,7 +23,7 @@ from headrace.extraction.features.signature_probe import measure_signature
 from headrace.testing.fake_clock import FakeClock
 from weights import mobilenet
 
-FRAMES = Sampling()
+FRAMES = SampleSpec()
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +57,11 @@ def test_a_signature_is_measured_in_a_child_without_pytorch_in_the_parent(tmp_pa
         "import sys; from pathlib import Path\n"
         "from headrace.extraction.features.signature_cache import feature_facts\n"
         "from headrace.extraction.features.signature_cache import KnownFacts\n"
-        "from headrace.extraction.features.model_spec import Sampling\n"
+        "from headrace.extraction.features.model_spec import SampleSpec\n"
         "from headrace.extraction.features.model_spec import TorchvisionModelSpec, Numerics\n"
         "spec = TorchvisionModelSpec(name='squeezenet1_1', weights='none')\n"
         "with KnownFacts(Path(sys.argv[1])) as known:\n"
-        "    feature_facts(spec, Sampling(), Numerics(), known)\n"
+        "    feature_facts(spec, SampleSpec(), Numerics(), known)\n"
         "assert not {'torch', 'torchvision'} & set(sys.modules)\n"
     )
     assert python(script, tmp_path).returncode == 0
@@ -81,9 +81,9 @@ import sys
 
 import headrace.extraction.features.feature_worker
 from headrace.extraction.features.load_feature_model import load_feature_model
-from headrace.extraction.features.model_spec import Numerics, OwnModel, Sampling
+from headrace.extraction.features.model_spec import Numerics, OwnModel, SampleSpec
 
-model = load_feature_model(OwnModel(build="means:Mean"), Sampling(), Numerics())
+model = load_feature_model(OwnModel(build="means:Mean"), SampleSpec(), Numerics())
 print(*model.probe(None), "torchvision" in sys.modules)
 """
 

@@ -17,7 +17,7 @@ from torchvision import transforms
 from torchvision.models.feature_extraction import create_feature_extractor
 
 from extraction.features.running import CPU, own
-from headrace.extraction.features.model_spec import Sampling
+from headrace.extraction.features.model_spec import SampleSpec
 from headrace.extraction.features.own_state import imported_code, own_state
 from headrace.extraction.features.signature_probe import measure_signature
 
@@ -212,7 +212,7 @@ UNCACHED = {"with_a_lock": NO_VERSION, "with_a_lock_and_version": None, "Corners
 
 @pytest.mark.parametrize("build", UNCACHED)
 def test_a_module_is_cached_if_it_is_stable_or_has_a_version(build):
-    assert measure_signature(own(build), Sampling(), CPU)[0].uncached == UNCACHED[build]
+    assert measure_signature(own(build), SampleSpec(), CPU)[0].uncached == UNCACHED[build]
 
 
 def test_imported_project_files_and_their_plain_globals_are_digested(tmp_path, monkeypatch):

@@ -30,7 +30,7 @@ from headrace.extraction.features.model_signature import (
 from headrace.extraction.features.model_spec import (
     Numerics,
     OwnModel,
-    Sampling,
+    SampleSpec,
     TorchvisionModelSpec,
     asked_of,
     model_of_asked,
@@ -72,8 +72,8 @@ MODELS = [
 
 
 def test_sampling_and_model_survive_a_request():
-    for samples in (Sampling(), sampling("fps 1/2"), sampling("every 16", 8, 2)):
-        assert Sampling.of_asked(samples.asked()) == samples
+    for samples in (SampleSpec(), sampling("fps 1/2"), sampling("every 16", 8, 2)):
+        assert SampleSpec.of_asked(samples.asked()) == samples
     numerics = Numerics(device="cuda", precision="float16", dtype="float16")
     for spec in MODELS:
         asked = asked_of(spec, numerics)

@@ -13,7 +13,7 @@ from headrace.decode.job_result import JobResult, run_job
 from headrace.decode.protocol import DecodeJob, Decoder, OnError
 from headrace.errors import MediaError
 from headrace.extraction.chunk_worker import group_jobs, plan_jobs
-from headrace.extraction.features.model_spec import Sampling
+from headrace.extraction.features.model_spec import SampleSpec
 from headrace.planning.chunks import Chunk
 from headrace.runtime.buffer_pool import BatchBufferPool
 from headrace.runtime.clock import Clock
@@ -85,7 +85,7 @@ class ChunkReader:
     def __init__(
         self,
         open_video: Callable[[int], Decoder[Array]],
-        sampling: Sampling,
+        sampling: SampleSpec,
         *,
         on_error: OnError,
         max_frames: Callable[[tuple[int, int]], int],

@@ -20,7 +20,7 @@ from headrace.extraction.features.chunk_assembly import Assembly, Buckets, Model
 from headrace.extraction.features.chunk_reader import ChunkReader, Piece, UnreadableChunk
 from headrace.extraction.features.feature_model import PROBED_SIZE, FeatureModel
 from headrace.extraction.features.feature_result import ChunkResult, ResultInfo, shape_error
-from headrace.extraction.features.model_spec import Sampling, WorkerResources
+from headrace.extraction.features.model_spec import SampleSpec, WorkerResources
 from headrace.models.batch_size import choose_for
 from headrace.models.compute import MAX_BATCH_SIZE
 from headrace.models.device_transfer import copy_for, transfer
@@ -45,7 +45,7 @@ class Inference:
         self.max_samples: int = MAX_BATCH_SIZE
         """Max samples per run of the model, lowered when memory runs out."""
 
-    def batch_size(self, effort: WorkerResources, sampling: Sampling) -> int:
+    def batch_size(self, effort: WorkerResources, sampling: SampleSpec) -> int:
         """Return the samples per batch: as requested, or measured.
 
         Raises:
@@ -166,7 +166,7 @@ class FeatureEngine:
     def __init__(
         self,
         model: FeatureModel,
-        sampling: Sampling,
+        sampling: SampleSpec,
         effort: WorkerResources,
         *,
         index_of: Callable[[int], StreamIndex],

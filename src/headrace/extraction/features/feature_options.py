@@ -16,7 +16,7 @@ from headrace.extraction.features.model_spec import (
     FeatureModelSpec,
     Numerics,
     OwnModel,
-    Sampling,
+    SampleSpec,
     WorkerResources,
     asked_of,
 )
@@ -38,7 +38,7 @@ _CHUNK_PIXELS: Final = 1e9
 def feature_chunks(
     video: int,
     index: StreamIndex,
-    sampling: Sampling,
+    sampling: SampleSpec,
     *,
     sample_bytes: int,
     sample_pixels: float = 0.0,
@@ -84,7 +84,7 @@ class FeatureOptions(ExtractionOptions):
 
     kind: ClassVar[str] = "features"
     model: FeatureModelSpec
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: SampleSpec = field(default_factory=SampleSpec)
     """Frames or clips; each has one feature."""
     numerics: Numerics = field(default_factory=Numerics)
     effort: WorkerResources = field(default_factory=WorkerResources)

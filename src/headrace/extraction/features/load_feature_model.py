@@ -5,7 +5,7 @@ import torch
 from headrace.errors import BackendError, ConfigError
 from headrace.extraction.features.feature_model import FeatureModel, custom_feature_model
 from headrace.extraction.features.model_signature import ModelSignature
-from headrace.extraction.features.model_spec import FeatureModelSpec, Numerics, OwnModel, Sampling
+from headrace.extraction.features.model_spec import FeatureModelSpec, Numerics, OwnModel, SampleSpec
 from headrace.models.checkpoint import weights_digest
 from headrace.models.compute import Compute
 from headrace.models.precision_support import check_available
@@ -13,7 +13,7 @@ from headrace.models.precision_support import check_available
 
 def load_feature_model(
     spec: FeatureModelSpec,
-    sampling: Sampling,
+    sampling: SampleSpec,
     numerics: Numerics,
     facts: ModelSignature | None = None,
 ) -> FeatureModel:

@@ -21,7 +21,7 @@ from headrace.extraction.extraction_options import (
     shape_of_asked,
 )
 from headrace.extraction.features.feature_result import ChunkResult, ResultInfo
-from headrace.extraction.features.model_spec import Sampling
+from headrace.extraction.features.model_spec import SampleSpec
 from headrace.planning.chunks import Chunk
 from headrace.records import recorded
 from headrace.video.frame_format import FrameFormat
@@ -58,7 +58,7 @@ class KeyMaker:
     """Makes the cache keys of chunks."""
 
     facts: ModelSignature
-    sampling: Sampling
+    sampling: SampleSpec
     on_error: OnError
     decoding: DecoderConfig = ON_CPU
     shape: FrameFormat = WHOLE_FRAMES
@@ -78,7 +78,7 @@ class KeyMaker:
         """
         return cls(
             facts=facts,
-            sampling=Sampling.of_asked(request.asked),
+            sampling=SampleSpec.of_asked(request.asked),
             on_error="raise" if raises else "conceal" if request.conceals else "skip",
             decoding=DecoderConfig.parse(decode),
             shape=shape_of_asked(request.asked),

@@ -41,10 +41,10 @@ class ClipShape:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampling:
+class SampleSpec:
     """Samples of a video, frames or clips; each has one feature.
 
-    `Sampling(selection=EveryNth(16), clip=ClipShape(num_frames=16, stride=2))`: a clip of 16
+    `SampleSpec(selection=EveryNth(16), clip=ClipShape(num_frames=16, stride=2))`: a clip of 16
     frames, stride 2, starts at every 16th frame, if the whole clip lies in the video.
     """
 
@@ -95,7 +95,7 @@ class Sampling:
         }
 
     @classmethod
-    def of_asked(cls, asked: Mapping[str, Scalar]) -> "Sampling":
+    def of_asked(cls, asked: Mapping[str, Scalar]) -> "SampleSpec":
         """Return the sampling from the entries of `asked`; other entries are ignored.
 
         Raises:

@@ -15,7 +15,7 @@ from headrace.extraction.features.model_signature import ModelSignature
 from headrace.extraction.features.model_spec import (
     FeatureModelSpec,
     Numerics,
-    Sampling,
+    SampleSpec,
     TorchvisionModelSpec,
     asked_of,
     model_of_asked,
@@ -104,7 +104,7 @@ class KnownFacts:
             return None
 
 
-def request_of(spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics) -> str | None:
+def request_of(spec: FeatureModelSpec, sampling: SampleSpec, numerics: Numerics) -> str | None:
     """Return all inputs of a signature except file contents; None for a custom model or a GPU,
     which have further inputs."""
     if not isinstance(spec, TorchvisionModelSpec) or numerics.kind != "cpu":
@@ -118,7 +118,7 @@ def request_of(spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics) -
 
 
 def feature_facts(
-    spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics, known: KnownFacts
+    spec: FeatureModelSpec, sampling: SampleSpec, numerics: Numerics, known: KnownFacts
 ) -> ModelSignature:
     """Return the signature of a model, without loading PyTorch in this process.
 
@@ -161,7 +161,7 @@ def measure_facts(argument: Json, send: Callable[[Json], None]) -> Json:
     request: Any = argument
     try:
         facts, files = measure_signature(
-            model_of_asked(request), Sampling.of_asked(request), numerics_of_asked(request)
+            model_of_asked(request), SampleSpec.of_asked(request), numerics_of_asked(request)
         )
     except HeadraceError as error:
         return {"error": str(error), "is_backend": isinstance(error, BackendError)}

@@ -12,7 +12,7 @@ from headrace.extraction.extraction_options import name_list
 from headrace.extraction.features.feature_model import FeatureModel
 from headrace.extraction.features.load_feature_model import load_feature_model
 from headrace.extraction.features.model_signature import ModelSignature
-from headrace.extraction.features.model_spec import FeatureModelSpec, Numerics, OwnModel, Sampling
+from headrace.extraction.features.model_spec import FeatureModelSpec, Numerics, OwnModel, SampleSpec
 from headrace.extraction.features.own_state import imported_code
 from headrace.models.checkpoint import weights_digest
 from headrace.models.compute import Compute
@@ -23,7 +23,7 @@ from headrace.preprocess.spec import InputSpec, PrepLevel
 
 
 def measure_signature(
-    spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics
+    spec: FeatureModelSpec, sampling: SampleSpec, numerics: Numerics
 ) -> tuple[ModelSignature, list[Path]]:
     """Return the signature of a model, and the files that determine its weights.
 

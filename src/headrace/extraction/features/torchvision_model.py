@@ -7,7 +7,7 @@ from torch import nn
 
 from headrace.errors import ConfigError
 from headrace.extraction.features.feature_model import FeatureModel
-from headrace.extraction.features.model_spec import Numerics, Sampling, TorchvisionModelSpec
+from headrace.extraction.features.model_spec import Numerics, SampleSpec, TorchvisionModelSpec
 from headrace.models.catalogue import task_of
 from headrace.models.compute import Compute
 from headrace.models.feature_extractor import FeatureExtractor
@@ -20,7 +20,7 @@ from headrace.preprocess.levels import build_preprocess
 
 
 def torchvision_feature_model(
-    spec: TorchvisionModelSpec, sampling: Sampling, numerics: Numerics, compute: Compute
+    spec: TorchvisionModelSpec, sampling: SampleSpec, numerics: Numerics, compute: Compute
 ) -> FeatureModel:
     """Return a model of torchvision on its device, with its preprocessing.
 
