@@ -207,7 +207,9 @@ def test_a_child_process_on_macos_ends_as_elsewhere():
 def test_a_camera_of_the_machine_is_refused_with_what_to_do(system):
     def check() -> None:
         new = import_module("headrace")
-        with pytest.raises(new.OpenError, match="only Linux has; let another program serve"):
+        with pytest.raises(
+            new.OpenError, match="only Linux has; serve the camera with another program"
+        ):
             next(new.live(0, lambda frames: frames))
 
     assert on(system, check)

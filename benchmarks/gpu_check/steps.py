@@ -35,9 +35,9 @@ BY_NVDEC: Final = "--decode cuda"
 """Flag that needs NVDEC in addition to a GPU."""
 ALWAYS: Final = ("machine", "media")
 """Steps that --only always includes, because the others need them."""
-OF_A_GPU: Final = "gpu or two_devices or batch_after_batch or not_wait_for_the_model"
+OF_A_GPU: Final = "gpu or two_devices or not_wait_for_the_model"
 """Value of pytest's -k for tests that need a GPU."""
-OF_NVDEC: Final = "from_the_gpu or of_the_gpu or nvdec or device_decoder"
+OF_NVDEC: Final = "gpu_frames or from_the_gpu or of_the_gpu or nvdec or device_decoder"
 """Value of pytest's -k for tests that need NVDEC."""
 _PATIENCE: Final = 4
 """Factor of time limits in a rehearsal; the limits are for a GPU machine with many cores."""

@@ -14,7 +14,7 @@ from headrace.errors import BackendError, ConfigError, OpenError
 from headrace.extraction.frame_reader import FrameReader
 from headrace.preprocess.levels import build_preprocess
 from headrace.testing.fake_clock import FakeClock
-from models.tiny import PICTURES
+from models.tiny import IMAGES
 
 
 def frames_of(path: str, store: IndexStore) -> list[bytes]:
@@ -45,8 +45,8 @@ def test_a_video_shorter_than_a_batch_repeats_its_frames(clip, store):
 
 def test_cached_frames_are_preprocessed_as_in_a_run(clip, store):
     cached = cache_frames(clip(12), 4, store)
-    prepared = cached.prepared("simple", PICTURES)
-    preprocess = build_preprocess("simple", PICTURES)
+    prepared = cached.prepared("simple", IMAGES)
+    preprocess = build_preprocess("simple", IMAGES)
     for batch, tensor in zip(cached.batches, prepared, strict=True):
         assert torch.equal(tensor, preprocess(batch))
         assert tensor.shape == (4, 3, 4, 4)

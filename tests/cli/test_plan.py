@@ -47,7 +47,7 @@ def test_the_plan_of_real_clips_is_explained(printed):
     assert out.startswith("2 videos, ")
     parts = (
         *("timed on", "=> ", "ESS batch: effective sample size of a batch of 32", "Recommended: "),
-        *("!  keyframes only", "do not train on it", "memory_budget='64MiB'", "How to read it"),
+        *("!  keyframes only", "do not train with it", "memory_budget='64MiB'", "How to read it"),
         "FrameLoader(videos, batch_size=32, size=(112, 112), sampling=",
         "Proxies of 112x112 with GOPs of 8 would ",
     )

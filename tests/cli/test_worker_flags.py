@@ -40,7 +40,7 @@ CASES = [
     for mode, own in OF_MODE.items()
     for values in pairwise({**SHARED, **own})
 ]
-SPLIT_AND_COMPILED = "not compiled as one; leave out --enable-compile or --split-point"
+SPLIT_AND_COMPILED = "cannot be compiled; leave out --enable-compile or --split-point"
 
 
 @pytest.fixture

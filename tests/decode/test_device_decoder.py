@@ -293,7 +293,7 @@ def test_a_missing_gpu_is_an_error_without_cpu_fallback(path, read):
 
 @needs_gpu
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-def test_kept_frames_of_readers_equal_cpu_tensors(path, read):
+def test_kept_gpu_frames_of_readers_equal_cpu_tensors(path, read):
     found = read(path, ON_GPU)
     assert str(found.device) == "cuda:0"
     assert (found.cpu().int() - read(path, ON_CPU).int()).abs().max() <= 1

@@ -174,7 +174,7 @@ def test_workers_find_the_same_indexes(ahead, clips, store, tmp_path):
 def test_known_videos_are_not_scanned(ahead, clips, store):
     for each in clips:
         store.load(each)
-    open_one = ahead(clips, store, function=extracting.cannot_begin)
+    open_one = ahead(clips, store, function=extracting.cannot_start)
     assert [len(open_one(each)) for each in clips] == [3, 4, 5, 6]
     assert (store.counters.misses, store.counters.hits) == (4, 4)
 
@@ -213,7 +213,7 @@ def test_a_scan_works_without_store_or_workers(ahead, clips, store, tmp_path):
     unkept = ahead(clips, IndexStore(tmp_path / "file"))
     assert [len(unkept(each)) for each in clips] == [3, 4, 5, 6]
     if ahead is by_workers:
-        alone = ahead(clips, store, function=extracting.cannot_begin)
+        alone = ahead(clips, store, function=extracting.cannot_start)
         assert [len(alone(each)) for each in clips] == [3, 4, 5, 6]
 
 

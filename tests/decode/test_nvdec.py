@@ -415,7 +415,7 @@ def test_gpu_frames_equal_cpu_frames(scanned, decoding, kind, shape):
 
 @needs_gpu
 @pytest.mark.parametrize("kind", DECODED)
-def test_kept_frames_of_the_library_equal_nvdecs(scanned, kind):
+def test_kept_gpu_frames_of_the_library_equal_nvdecs(scanned, kind):
     """All are kept until the last has come: none is overwritten by a later one."""
     want_backend_of_gpu("pynvvideocodec")
     index = scanned(kind)

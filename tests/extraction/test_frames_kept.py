@@ -89,7 +89,7 @@ def test_running_out_of_device_memory_is_a_recognizable_error(index, monkeypatch
 
 
 @needs_gpu
-def test_frames_stay_on_the_gpu_except_one_keyframe_per_decoder(index):
+def test_gpu_frames_stay_there_except_one_keyframe_per_decoder(index):
     tensors, arrays, readers = both([index], ON_GPU, workers=1)
     check(tensors, arrays, "cuda")
     assert 0 < readers[0].counters.brought_down_bytes < 3 * 96 * 128 * 3

@@ -138,7 +138,7 @@ def test_a_pinned_copy_can_be_created_without_a_gpu():
 
 @needs_gpu
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_pinned_copies_are_correct_while_the_model_works(layout):
+def test_pinned_copies_to_a_gpu_are_correct_while_the_model_works(layout):
     copy, doubled, batches = PinnedCopy(), [], []
     for k in range(50):
         batches.append(torch.full((4, 3, 64, 64), float(k)).contiguous(memory_format=layout))

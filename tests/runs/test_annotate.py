@@ -132,7 +132,7 @@ def test_boxes_do_not_depend_on_the_batch_size(tmp_path, annotate):
 
 def test_a_bad_image_ends_the_run_or_is_skipped_and_listed(tmp_path, annotate, image_folder):
     (image_folder / "text.png").write_text("hello")
-    with pytest.raises(OpenError, match=r"text.png: it is no PNG"):
+    with pytest.raises(OpenError, match=r"text.png: it is not a readable PNG"):
         annotate(image_folder)
     intact = faces().read_bytes()
     (image_folder / "below" / "cut.png").write_bytes(intact[: len(intact) // 2])

@@ -301,7 +301,7 @@ def test_without_memory_for_frames_the_batch_size_is_halved_with_a_note(
 
 @needs_gpu
 @pytest.mark.parametrize("video", [False, True])
-def test_a_run_on_frames_that_stay_on_the_gpu_copies_nothing_to_it(ready, video):
+def test_a_run_on_kept_gpu_frames_copies_nothing_to_the_gpu(ready, video):
     on_gpu = {"device": "cuda", "decode": "cuda", "prep_on_gpu": True}
     session = ready(real_clip(BIKES), "kept", video=video, stride=5, **on_gpu).run()
     assert session.outcome == "complete"
@@ -311,7 +311,7 @@ def test_a_run_on_frames_that_stay_on_the_gpu_copies_nothing_to_it(ready, video)
 
 
 @needs_gpu
-def test_cuda_and_cpu_decoding_give_the_same_predictions(tmp_path, ready):
+def test_predictions_of_gpu_frames_equal_those_of_cpu_frames(tmp_path, ready):
     for decode in ("cpu", "cuda"):
         runner = ready(real_clip(BIKES), decode, decode=decode, stride=5, device="cuda")
         assert runner.run().outcome == "complete"

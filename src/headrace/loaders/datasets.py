@@ -66,19 +66,16 @@ class VideoDataset(ItemDataset[ClipItem]):
         Args:
             files: Paths of the videos; or a `Manifest`, whose rows are sampled like videos.
             clip_len: Frames of a clip, T.
-            stride: Distance of consecutive frames of a clip; 1: consecutive frames of the video.
-            transform: Function of each clip, or `WithSample`; its random numbers depend on (seed,
-                epoch, i).
-            size: (height, width) of the frames; None: the video's size, which must be equal within
-                a batch.
+            stride: Distance between frames of a clip; 1: consecutive frames of the video.
+            transform: Function of each clip, or `WithSample`; random by (seed, epoch, i).
+            size: (height, width) of the frames; None: the video's, equal within a batch.
             fit: Rule for a `size` with another aspect ratio: `stretch`, `cover` or `contain`.
             interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
             dtype: `uint8`, or `uint16` for video of more than 8 bits.
             start: Index of the first frame, the same for every video and epoch, or `random`.
             boundary: Rule for a clip that reaches beyond its video: see `clip_indices`.
-            on_error: Policy for bad media. `skip` skips videos that cannot be opened, and replaces
-                bad clips by others drawn from (seed, epoch, i). `conceal` delivers damaged frames
-                as FFmpeg conceals them.
+            on_error: Policy for bad media. `skip` skips videos that cannot be opened, and draws
+                others for bad clips, by (seed, epoch, i). `conceal` delivers concealed frames.
             seed: Seed of random clips.
             decoding: Decoder and device. For a GPU, workers of a DataLoader must be spawned.
             index_store: Store of the indexes; None: the user's cache folder.
@@ -89,10 +86,13 @@ class VideoDataset(ItemDataset[ClipItem]):
             ConfigError: an argument is out of range, or a video is too short for a clip.
             OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
         """
-        check_integers(1, clip_len=clip_len, stride=stride)
-        if start != "random" and not isinstance(start, int | np.integer):
-            raise ConfigError(f"start must be a frame index or 'random', got {start!r}")
-        self._clip_len, self._stride, self._start = clip_len, stride, start
+        _check_clip(clip_len, stride, start)
+        self._clip_len, self._stride, self._start, self._boundary = (
+            clip_len,
+            stride,
+            start,
+            boundary,
+        )
         super().__init__(
             files,
             FrameFormat(size=size, fit=fit, interpolation=interpolation, dtype=dtype),
@@ -104,7 +104,6 @@ class VideoDataset(ItemDataset[ClipItem]):
             max_open=max_open,
             spill=spill,
         )
-        self._boundary: Boundary = boundary
         self._visits = share_memory(torch.zeros(len(self), dtype=torch.int64))
         self.clip_indices(int(self._sampled.population.frames_per_video.argmin()))
 
@@ -352,3 +351,9 @@ class FrameDataset(ItemDataset[FrameItem]):
         for item, frame in zip(items, results, strict=True):
             item["frame"] = frame
         return items
+
+
+def _check_clip(clip_len: int, stride: int, start: int | str) -> None:
+    check_integers(1, clip_len=clip_len, stride=stride)
+    if start != "random" and not isinstance(start, int | np.integer):
+        raise ConfigError(f"start must be a frame index or 'random', got {start!r}")

@@ -132,7 +132,7 @@ def test_unselected_benchmarks_are_left_out(tmp_path, choice, names):
         ),
         (
             Choice(skip=("x",)),
-            "--skip must name a benchmark, got 'x'; there are heavy, model, never",
+            "--skip must name a benchmark, got 'x'; give one of heavy, model, never, whole",
         ),
         (Choice(only=("model",), skip=("model",)), "leave no benchmark"),
     ],

@@ -179,5 +179,5 @@ def test_an_error_of_the_child_is_raised_in_the_parent(known, monkeypatch):
     monkeypatch.setattr(signature_cache, "run_children", run_in_process)
     with pytest.raises(ConfigError, match="no layer 'layer9'"):
         feature_facts(listed(layer="layer9"), FRAMES, CPU, known)
-    with pytest.raises(BackendError, match="device cuda:7 was asked for"):
+    with pytest.raises(BackendError, match="device cuda:7 needs a GPU"):
         feature_facts(listed(), FRAMES, Numerics(device="cuda:7"), known)

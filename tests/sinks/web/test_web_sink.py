@@ -142,7 +142,7 @@ def test_the_error_of_a_port_in_use_has_advice():
         FakedRun(WebOptions(port=run.view.port), (DOOR,))
     assert str(caught.value) == (
         f"cannot serve on 127.0.0.1 port {run.view.port}: address already in use; give another "
-        "port (--web-port), or 0 for any that is free, and an address of this machine"
+        "port (--web-port), or 0 for any free one, and an address of this machine"
     )
 
 

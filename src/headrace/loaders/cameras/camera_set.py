@@ -81,14 +81,12 @@ class CameraSet:
 
         Args:
             layout: The clips.
-            alignment: Assignment of frames to moments; None: frames of the same index, none
-                missing.
+            alignment: Assignment of frames to moments; None: by index, none missing.
             moments: Moments to deliver; None: all.
             skip_bad: Skip clips with a camera that cannot be opened, instead of raising. With
                 on_missing="mask" the clip stays without that camera, unless it is the reference.
             index_store: Store of the indexes; None: the user's cache folder.
-            rank: Rank of this process among `ranks` that open the same files now and share the
-                work.
+            rank: Rank of this process among `ranks` that share the work on the same files.
             ranks: Number of processes.
 
         Raises:
