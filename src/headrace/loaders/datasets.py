@@ -86,13 +86,8 @@ class VideoDataset(ItemDataset[ClipItem]):
             ConfigError: an argument is out of range, or a video is too short for a clip.
             OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
         """
-        _check_clip(clip_len, stride, start)
-        self._clip_len, self._stride, self._start, self._boundary = (
-            clip_len,
-            stride,
-            start,
-            boundary,
-        )
+        self._clip_len, self._stride, self._start = _checked_clip(clip_len, stride, start)
+        self._boundary: Boundary = boundary
         super().__init__(
             files,
             FrameFormat(size=size, fit=fit, interpolation=interpolation, dtype=dtype),
@@ -353,7 +348,10 @@ class FrameDataset(ItemDataset[FrameItem]):
         return items
 
 
-def _check_clip(clip_len: int, stride: int, start: int | str) -> None:
+def _checked_clip(
+    clip_len: int, stride: int, start: int | Literal["random"]
+) -> tuple[int, int, int | Literal["random"]]:
     check_integers(1, clip_len=clip_len, stride=stride)
     if start != "random" and not isinstance(start, int | np.integer):
         raise ConfigError(f"start must be a frame index or 'random', got {start!r}")
+    return clip_len, stride, start
