@@ -77,6 +77,7 @@ def profile(tmp_path):
     return lambda *arguments: profiled(tmp_path, *words, *arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fetch_ms", "own_ms", "late"),
     [
@@ -106,6 +107,7 @@ def test_apply_advice_is_refused_with_several_ranks(tmp_path) -> None:
     assert "--apply-advice does not work with several ranks" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_exit_code_is_that_of_the_launcher_and_the_ranks_are_reported(profile) -> None:
     done = profile(0.1, 0, 3)
     assert done.returncode == 1

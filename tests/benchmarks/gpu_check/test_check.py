@@ -81,6 +81,7 @@ def call(*words):
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
 
 
+@pytest.mark.slow
 def test_a_rehearsal_runs_its_steps_and_saves_them(tmp_path):
     run = call("--rehearse", "--only", "run:refused2,nvdec:h264", "--out", tmp_path)
     assert run.returncode == 0, run.stdout + run.stderr

@@ -68,6 +68,7 @@ def test_a_variant_without_shown_frames_fails():
         count_shown("headrace", served(), 2.0)
 
 
+@pytest.mark.slow
 def test_a_loop_over_opencv_shows_the_frames_of_the_server(clip):
     needs_server()
     if find_spec("cv2") is None:
@@ -75,6 +76,7 @@ def test_a_loop_over_opencv_shows_the_frames_of_the_server(clip):
     check_shown(clip, "opencv_latest", ask_worker)
 
 
+@pytest.mark.slow
 def test_headrace_shows_the_frames_of_the_server(clip):
     needs_server()
     check_shown(clip, "headrace", answer_here)

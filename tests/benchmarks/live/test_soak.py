@@ -15,6 +15,7 @@ def media(tmp_path_factory):
     return tmp_path_factory.mktemp("media")
 
 
+@pytest.mark.slow
 def test_a_run_is_sampled_to_its_end(media, tmp_path, capsys):
     out = tmp_path / "soak.json"
     BENCHMARK.main([*SHORT, "--source", "file", "--media", str(media), "--out", str(out)])
@@ -30,6 +31,7 @@ def test_a_run_is_sampled_to_its_end(media, tmp_path, capsys):
     assert "all checks passed: " in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_failed_run_exits_with_its_error(media, tmp_path):
     words = [*SHORT, "--source", "file", "--media", str(media), "--model", "no_such_model"]
     with pytest.raises(SystemExit, match=r"no page: headrace: .*no_such_model"):
