@@ -29,7 +29,7 @@ class Saturation(Generic[Ranked]):
     label: Callable[[Ranked], str]
     """Row → its name in sentences: `2 workers`."""
     subject: str = "the rate"
-    """What saturates, in sentences: `memory`."""
+    """Subject of the sentences on saturation: `memory`."""
     setting: Callable[[Ranked], str]
     """Row → its setting: `num_workers=2`."""
     surplus: str

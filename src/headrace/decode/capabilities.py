@@ -51,7 +51,7 @@ class PixelDifference:
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What a backend decodes; None means no limit, or a limit that shows only on decoding."""
+    """Streams that a backend decodes; None: no limit, or a limit that only decoding shows."""
 
     codecs: tuple[str, ...] | None = None
     """Codecs, by FFmpeg's names."""

@@ -27,7 +27,7 @@ from headrace.units import check_integers, check_switches, one_of
 from headrace.video.frame_format import Fit, FrameFormat, Interpolation, Layout, PixelType
 
 OnEarlyExit = Literal["continue", "restart"]
-"""What an iteration does after one that ended early: continue that epoch, so that every sample is
+"""Rule for the iteration after one that ended early: continue that epoch, so that every sample is
 delivered, or restart it."""
 
 OnBad = Literal["raise", "skip", "conceal", "mask"]

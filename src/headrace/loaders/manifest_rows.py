@@ -27,7 +27,7 @@ class RowPlaces:
     name: str
     """Name of the file or manifest."""
     unit: Literal["line", "row"]
-    """What `number` counts: lines of a file, from 1, or rows, from 0."""
+    """Unit of `number`: lines of a file, from 1, or rows, from 0."""
     number: NDArray[np.int64]
     """int64 [rows]: line or row number."""
 

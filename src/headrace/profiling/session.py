@@ -125,7 +125,7 @@ class Session(Record):
 
 
 def _diagnose(error: ValidationError) -> str:
-    """Return what is wrong with the file, and the fix."""
+    """Return the problem of the file, and the fix."""
     problems = error.errors(include_url=False)
     if problems[0]["type"] == "json_invalid":
         return f"{fault_of(error)}; record it again"

@@ -25,7 +25,7 @@ from headrace.sampling.sampling_weights import (
 from headrace.units import check_counts, one_of
 
 EachOnce = Literal["videos", "starts"]
-"""What an epoch of random clips has exactly once."""
+"""Items that an epoch of random clips has exactly once: videos, or possible starts of clips."""
 
 
 @answers_names
