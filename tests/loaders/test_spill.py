@@ -1,15 +1,18 @@
 """Frames on a disk: each is decoded once, and harm to the disk costs decoding, never pixels."""
 
+import os
 import random
 import select
 import shutil
-import subprocess
-import sys
+import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 from PIL import Image
 
+from forked import exit_code, forked
 from headrace import DecoderConfig, FrameLoader, ImageSequence, SpillWarning
 from headrace.loaders import spill
 from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames, UniformFrames
@@ -179,21 +182,15 @@ def test_a_miss_on_disk_costs_about_as_much_as_no_disk(spilling, disk, opener, h
     assert found <= 2 * decoded + 2 * each._videos.population.num_frames
 
 
-RANK = """
-import sys
-from pathlib import Path
-from headrace import FrameLoader, IndexStore, ShuffledFrames
-from headrace.loaders import spill
-spill._UNSTORED_BATCHES = 0
-rank, disk, store, *videos = sys.argv[1:]
-options = {"sampling": ShuffledFrames(), "index_store": IndexStore(Path(store)), "seed": 3}
-with FrameLoader(
-    videos, batch_size=10, size=(32, 48), rank=int(rank), num_replicas=2, spill=disk, **options
-) as loader:
-    while True:
-        for batch in loader:
-            print("batch", flush=True)
-"""
+def read_forever(rank, videos, store, disk, has_begun):
+    """Read as one of two ranks; write a byte after the first batch."""
+    torch.set_num_threads(1)  # a fork has none of the others
+    options = {"sampling": ShuffledFrames(), "index_store": store, "seed": 3, "size": (32, 48)}
+    ranks = {"rank": rank, "num_replicas": 2}
+    with FrameLoader(videos, batch_size=10, spill=disk, **ranks, **options) as loader:
+        next(iter(loader))
+        os.write(has_begun, b".")
+        epochs(loader, 10**6)
 
 
 @pytest.mark.slow
@@ -202,21 +199,23 @@ def test_two_ranks_killed_at_any_moment_leave_a_store_of_right_frames(videos, st
     draw = random.Random(0)
     options = {"sampling": ShuffledFrames(), "seed": 3, "batch_size": 10}
     right = contents(epochs(opener(**options), 2))
+    begun, has_begun = os.pipe()
     for turn in range(20):
         if turn % 3 == 0:
             shutil.rmtree(disk, ignore_errors=True)
-        given = [str(disk), str(store.folder), *map(str, videos)]
-        script = [sys.executable, "-c", RANK]
-        ranks = [subprocess.Popen([*script, each, *given], stdout=subprocess.PIPE) for each in "01"]
-        for rank in ranks:
-            assert rank.stdout is not None
-            assert rank.stdout.readline() == b"batch\n"
+        ranks = [
+            forked(partial(read_forever, rank, videos, store, disk, has_begun)) for rank in (0, 1)
+        ]
+        for _ in ranks:
+            assert os.read(begun, 1) == b"."
         for rank in ranks:
             select.select([], [], [], draw.uniform(0, 0.3))
-            rank.kill()
-            rank.communicate()
+            os.kill(rank, signal.SIGKILL)
+            assert exit_code(rank) == -signal.SIGKILL
         each = opener(spill=disk, **options)
         assert contents(epochs(each, 2)) == right
         assert each.statistics.spill.damaged == 0
         assert each.statistics.spill.hits > 0
         each.close()  # it stores no frame while the next turn removes the store
+    os.close(begun)
+    os.close(has_begun)
