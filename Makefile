@@ -30,7 +30,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo docs docs-pictures test types architecture test-slow test-waiting test-lowest test-loaders test-lerobot installed check format release release-check lock setup bench conformance fuzz gpu-check gpu-rehearse bench-setup system-packages clean
+.PHONY: help demo docs docs-pictures test types architecture test-slow test-waiting test-versions test-lowest test-loaders test-lerobot installed check format release release-check lock setup bench conformance fuzz gpu-check gpu-rehearse bench-setup system-packages clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,19 +54,20 @@ types:
 architecture:
 	$(BIN)/pytest tests/test_architecture.py --quiet
 
-# Tests of clusters, kills, streams and ranks mostly wait, so they run alone, while the lowest
-# versions are installed and the release is checked.
+# Tests of clusters, kills, streams and ranks mostly wait, so other versions are installed and the
+# release is checked beside them. The rehearsal is one process after another, so tests run beside it.
 test-slow: setup docs  ## run the slow tests, the tests on the lowest versions, and the GPU code on the CPU
 	@$(MAKE) --no-print-directory --jobs 2 test-waiting installed
-	@$(MAKE) --no-print-directory test-lowest
-	@$(MAKE) --no-print-directory test-lerobot
-	@$(MAKE) --no-print-directory gpu-rehearse
+	@$(MAKE) --no-print-directory --jobs 2 test-versions gpu-rehearse
 
 installed:
 	@$(MAKE) --no-print-directory --jobs 1 $(LOWEST)/.done $(LEROBOT)/.done release-check
 
 test-waiting:
-	$(BIN)/pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow --numprocesses 2 --dist loadfile
+
+test-versions:
+	@$(MAKE) --no-print-directory --jobs 1 test-lowest test-lerobot
 
 # Without the tests of ranks: a process group of PyTorch 2.5 may hang if it ends right after a gather.
 LOADER_TESTS := -m "not slow" --numprocesses 2 --dist loadfile tests/test_core_install.py \
