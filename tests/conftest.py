@@ -1,6 +1,6 @@
-"""For every test: nothing left running or open, the same examples, a browser, and kept texts.
+"""Fixtures of all tests: leak checks, fixed Hypothesis examples, a browser, and snapshots.
 
-`pytest tests/ROOM --update-snapshots` writes the kept texts of a room anew.
+`pytest tests/FOLDER --update-snapshots` rewrites the snapshots of a folder.
 """
 
 import ctypes
@@ -33,42 +33,42 @@ settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci")
 
 GRACE_SECONDS = 5
-"""For what has been told to end and is ending."""
+"""Max wait for threads and processes that are ending."""
 KEPT_BY_PYTHON = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 """Processes that multiprocessing starts once and keeps until the interpreter ends."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that writes the kept texts anew."""
-    words = "Write the texts in the `snapshots` folders anew."
+    """Add the option that rewrites snapshots."""
+    words = "Rewrite the texts in the `snapshots` folders."
     parser.addoption("--update-snapshots", action="store_true", help=words)
 
 
 def pytest_collection_finish() -> None:
-    """Keep the collector away from what lives as long as the tests: modules and collected tests.
+    """Exclude modules and collected tests from garbage collection.
 
-    A full collection looked at all of them, several times in a module: 5 s of 11 in tests/runtime.
+    Full collections of these objects took 5 s of 11 s in tests/runtime.
     """
     gc.collect()
     gc.freeze()
 
 
 def pytest_sessionfinish() -> None:
-    """Give the collector all back, so that the end of the process leaves nothing."""
+    """Include all objects in garbage collection again."""
     gc.unfreeze()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup() -> Generator[None, None, None]:
-    """Skip what a PyAV that is too old is refused for, as it says."""
+    """Skip a test that fails because PyAV is too old."""
     with _skips_old_pyav():
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Generator[None, None, None]:
-    """Skip what a PyAV that is too old is refused for, as it says."""
+    """Skip a test that fails because PyAV is too old."""
     with _skips_old_pyav():
         return (yield)
 
@@ -84,7 +84,7 @@ def _skips_old_pyav() -> Iterator[None]:
 
 @pytest.fixture
 def holds(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """Return a function: (name, text) -> None; fails where the text kept beside it differs."""
+    """Return a function `(name, text)` that fails if the text differs from its snapshot."""
 
     def check(name: str, text: str) -> None:
         path = request.path.parent / "snapshots" / name
@@ -93,8 +93,8 @@ def holds(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
             path.write_text(text, "utf-8")
         stored = path.read_text("utf-8") if path.is_file() else ""
         assert text.splitlines() == stored.splitlines(), (
-            f"{name} is not what its snapshot says; if that is meant, write it anew by "
-            "`pytest --update-snapshots`, and say so in the commit"
+            f"{name} differs from its snapshot; if this is intended, run "
+            "`pytest --update-snapshots` and name the change in the commit"
         )
 
     return check
@@ -102,10 +102,10 @@ def holds(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 @pytest.fixture(autouse=True)
 def hears_ctrl_c() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt in every test, and in what it starts.
+    """Make Ctrl-C raise KeyboardInterrupt in every test and in its child processes.
 
-    A shell that runs the tests in the background ignores it, and a command that was interrupted
-    leaves it to the system when it ends.
+    Processes in the background of a shell ignore SIGINT, and an interrupted command restores the
+    default action of the system.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -114,15 +114,15 @@ def hears_ctrl_c() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def counts_gpus_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyTorch counts GPUs as it does without Lightning, whose import sets this for the process."""
+    """Make PyTorch count GPUs as without Lightning, whose import sets this variable."""
     monkeypatch.delenv("PYTORCH_NVML_BASED_CUDA_CHECK", raising=False)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def gives_memory_back() -> Iterator[None]:
-    """Returns what the C library keeps of freed memory: some tests leave it gigabytes.
+    """Return freed memory to the system after each module; malloc may keep gigabytes.
 
-    What is alive then is of the session: the collector does not look at it again.
+    Objects that are still alive belong to the session and are excluded from garbage collection.
     """
     yield
     gc.collect()
@@ -134,16 +134,16 @@ def gives_memory_back() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def leaves_nothing_behind() -> Iterator[None]:
-    """Fails a test that leaves a thread, a child process or a regular file open.
+    """Fail a test that leaves a thread, a child process or an open file behind.
 
-    What fixtures of a wider scope hold was there before. Costs about 0.3 ms a test.
+    Threads, processes and files of fixtures with a wider scope exist before. Takes about 0.3 ms.
     """
     before = _snapshot()
     yield
     if all(now <= then for now, then in zip(_snapshot(), before, strict=True)):
         return
     threads, children, files = before
-    gc.collect()  # a ring of references, such as pytest.raises makes, is no leak
+    gc.collect()  # a reference cycle, such as pytest.raises creates, is no leak
     left = [
         *_running_threads(threads),
         *_running_processes(children),
@@ -155,22 +155,22 @@ def leaves_nothing_behind() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str | SynthClip], Path]:
-    """Return a function: clip, or name of a kind or a recipe -> its file, written once.
+    """Return a function: clip, or name of a kind or recipe → its file, written once.
 
-    Tests only read it.
+    Tests must not change the file.
     """
     return written_in(tmp_path_factory.mktemp("written"))
 
 
 @pytest.fixture(scope="session")
 def scanned(written: Callable[[str | SynthClip], Path]) -> Callable[[str | SynthClip], StreamIndex]:
-    """Return a function: clip, or name of a kind or a recipe -> its index, scanned anew."""
+    """Return a function: clip, or name of a kind or recipe → its index from a new scan."""
     return lambda what: StreamIndex.scan(written(what))
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A real browser; without one the test is skipped, or fails where CI=true."""
+    """Headless Chromium; if it is missing, the test is skipped, or fails with CI=true."""
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
         missing("no Chromium found")
@@ -180,7 +180,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page of a real browser."""
+    """A new page of the browser."""
     with browser.page() as page:
         yield page
 
@@ -190,7 +190,7 @@ def _snapshot() -> tuple[set[threading.Thread], set[int], set[tuple[int, str]]]:
 
 
 def _children() -> set[int]:
-    # Linux; psutil would walk over all processes of the machine, which takes milliseconds.
+    # psutil would read all processes of the machine, which takes milliseconds.
     pids: set[int] = set()
     for path in Path("/proc/self/task").glob("*/children"):
         with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
@@ -221,9 +221,9 @@ def _running_processes(before: set[int]) -> Iterator[str]:
 
 @pytest.fixture
 def forked_ranks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fork the ranks of `run_ranks`: one that is spawned imports PyTorch, for seconds of a core.
+    """Fork the ranks of `run_ranks`; importing PyTorch in a spawned rank takes seconds of CPU time.
 
-    PyTorch computes in one thread, as a forked process has none of the others.
+    PyTorch uses one thread, because a forked process has no other threads.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -236,7 +236,7 @@ def forked_ranks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def forked_children(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """On Linux, fork the children that run a function: a new interpreter imports PyTorch."""
+    """On Linux, fork child processes that run a function; a new interpreter imports PyTorch."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     if sys.platform == "linux":
@@ -247,5 +247,5 @@ def forked_children(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def brief_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans rehearse each strategy for 1,000 requests: what they predict is less exact."""
+    """Simulate each strategy of a plan for 1,000 requests only; predictions are less exact."""
     monkeypatch.setattr("headrace.planner.plan_simulation._LEAST_REQUESTS", 1000)

@@ -1,4 +1,4 @@
-"""Functions in forks of this process, and errors of the workers of a DataLoader."""
+"""Functions in forks of this process, and errors of DataLoader workers."""
 
 import os
 import signal
@@ -14,9 +14,9 @@ _HANG_SECONDS = 30
 
 
 def forked(function: Callable[[], object]) -> int:
-    """Call a function in a fork of this process, which ends with it; return its identifier."""
+    """Call a function in a fork of this process; return its process ID."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # it lacks threads: it uses none
+        warnings.simplefilter("ignore", DeprecationWarning)  # the fork uses no threads
         pid = os.fork()
     if pid:
         return pid
@@ -38,7 +38,7 @@ def exit_code(pid: int) -> int:
 
 
 def in_a_fork(check: Callable[[], object], hang_seconds: int = _HANG_SECONDS) -> bool:
-    """Return whether `check` holds in a forked child; one that hangs is ended."""
+    """Return whether `check` holds in a forked child; a child that hangs is killed."""
 
     def run() -> None:
         signal.alarm(hang_seconds)
@@ -51,10 +51,10 @@ def in_a_fork(check: Callable[[], object], hang_seconds: int = _HANG_SECONDS) ->
 def raised_by_a_worker(
     kind: type[Exception], match: str
 ) -> Iterator[pytest.ExceptionInfo[Exception]]:
-    """Expect an error, and let go of what its frames hold, as the epoch of a DataLoader.
+    """Expect an error, and clear its frames, which reference the epoch of a DataLoader.
 
-    Workers end at once when their epoch is let go of. PyTorch makes a ring of each error of a
-    worker; of an epoch in a ring, each worker is waited for in vain, for 5 s.
+    Workers end when their epoch is freed. PyTorch creates a reference cycle with each error of a
+    worker; for an epoch in a cycle, it waits 5 s for each worker.
     """
     with pytest.raises(kind, match=match) as caught:
         yield caught

@@ -1,9 +1,9 @@
-"""Children of functions, forked from the process of the tests instead of started anew.
+"""Child processes that run a function, forked from the test process.
 
-A new interpreter imports PyTorch, for seconds of a core; a fork has it. All that a child is given
-comes as it does otherwise: arguments as JSON, pipes, the environment. Where this process has a
-SQLite file open, a child is a new interpreter. Not for children that start DataLoader workers:
-forked out of a process that has run thousands of tests, those workers end at once.
+A new interpreter imports PyTorch, which takes seconds of CPU time; a fork has it already. Inputs
+are the same: arguments as JSON, pipes, the environment. If the test process has a SQLite file
+open, the child is a new interpreter. Not for children that start DataLoader workers: forked from
+a process that has run thousands of tests, these workers end at once.
 """
 
 import faulthandler
@@ -32,7 +32,7 @@ from headrace.runtime import child_spec
 
 
 class ForkedProcess:
-    """What `headrace.runtime.child_process` uses of `subprocess.Popen`."""
+    """The part of `subprocess.Popen` that `headrace.runtime.child_process` uses."""
 
     def __init__(self, arguments: Sequence[str], pass_fds: Sequence[int], has_input: bool) -> None:
         self.returncode: int | None = None
@@ -50,11 +50,11 @@ class ForkedProcess:
         os.close(child_out)
 
     def poll(self) -> int | None:
-        """Return its exit code, or None while it runs."""
+        """Return the exit code, or None while the child runs."""
         return self._wait(os.WNOHANG)
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """Wait until it has ended; raise after `timeout` seconds."""
+        """Wait for the end of the child; raise after `timeout` seconds."""
         if timeout is not None and self.returncode is None:
             ended = os.pidfd_open(self.pid)
             try:
@@ -80,19 +80,19 @@ def _popen(arguments: Sequence[str], **given: Any) -> Any:
 
 
 def _has_sqlite_open() -> bool:
-    """Whether this process has a SQLite file open: a fork would take its locks for its own."""
+    """Return whether a SQLite file is open; a fork would treat its locks as its own."""
     return any(file.path.endswith(".sqlite") for file in psutil.Process().open_files())
 
 
 FORKING = SimpleNamespace(**{**vars(subprocess), "Popen": _popen})
-"""The module `subprocess`, but for children of functions."""
+"""The module `subprocess` with a `Popen` that forks."""
 
 
 def _become_child(
     arguments: Sequence[str], child_in: int, child_out: int, pass_fds: Sequence[int]
 ) -> None:
-    """Run the function of a child as in an interpreter of its own."""
-    gc.freeze()  # what the tests hold is closed by them alone
+    """Run the function as in a new interpreter."""
+    gc.freeze()  # objects of the tests must not be finalized here
     os.setpgid(0, 0)
     for number, place in ((child_in, 0), (child_out, 1), (child_out, 2)):
         os.dup2(number, place)

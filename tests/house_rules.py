@@ -1,6 +1,6 @@
-"""The rules of the house (docs/design.md), read off the source text.
+"""Architecture rules of docs/design.md, checked on the source text.
 
-Which files may import inside a function stands in pyproject.toml, and ruff holds them to it.
+pyproject.toml lists the files that may import inside a function; ruff checks them.
 """
 
 import ast
@@ -22,9 +22,9 @@ LAYERS = [
     *("profiling", "loaders", "extraction", "live", "sinks", "runs", "report", "instrumentation"),
     *("measuring", "planner", "bench", "cli"),
 ]
-"""A file imports only from what stands before it; `testing`, after them all, from anything."""
+"""A file imports only from its own layer and earlier ones; `testing` imports from all."""
 DRAWING = "cli/demo.py"
-"""The file that may import `testing`: its videos are drawn."""
+"""The file that may import `testing`, because it generates its videos."""
 ENTRIES = ["__init__", "__main__"]
 """Files of the package root that may import every layer."""
 MAX_FILE_LINES = 400
@@ -53,20 +53,20 @@ OWNERS = {
                 "decode/*",
                 "sinks/video_file.py",
             ),
-            # What is written, and held against what was to be written.
+            # Encodes, and compares the result with the source.
             *(f"extraction/proxies/{name}.py" for name in ("encoder", "make_proxy", "quality")),
-            "live/stream_reader.py",  # cameras and network streams, which no file is
+            "live/stream_reader.py",  # cameras and network streams, which are not files
             *("profiling/machine.py", "testing/*"),
         ],
     ),
     "the clock": (r"time|datetime\.(datetime|date)\.(now|utcnow|today)", ["runtime/clock.py"]),
     "randomness": (
         r"random|secrets|numpy\.random|torch\.(rand\w*|(manual_)?seed|normal|bernoulli|multinomial)",
-        # A token must follow from nothing, a seed least of all.
+        # A token must not depend on a seed.
         ["sampling/*", "models/load_weights.py", "sinks/web/access_control.py", "testing/*"],
     ),
-    # Windows lacks these: tests/test_systems.py, docs/reference/systems.md.
-    "what one system has": (
+    # Missing on Windows: tests/test_systems.py, docs/reference/systems.md.
+    "parts of one operating system": (
         r"fcntl|resource|msvcrt|termios|pwd|grp|sys\.platform"
         r"|os\.(fork|killpg|set(sid|pgid)|ctermid|tcgetpgrp|pread|pwrite|writev|fchmod|sched_\w+"
         r"|register_at_fork|mkfifo|get(uid|pgrp|pgid)|memfd_\w+|O_(CLOEXEC|NOFOLLOW|NOCTTY))"
@@ -76,21 +76,21 @@ OWNERS = {
             *("live/open_options.py", "decode/gpu/nvdec.py"),
         ],
     ),
-    # A training loop of somebody's own has no command that could say what it came to.
+    # A profiled script has no command that could print its verdict.
     "printing": (r"builtins\.print", ["cli/*", "instrumentation/script_end.py"]),
-    # torchrun tells a process by it which rank it is.
+    # torchrun passes the rank to a process in its environment.
     "the environment": (
         r"os\.(environb?|getenvb?|putenv|unsetenv)",
         ["cli/*", "instrumentation/script_end.py"],
     ),
 }
-"""Effect → the dotted names that have it, and the files that may use them."""
+"""Effect → pattern of its dotted names, and the files that may use them."""
 
 BLIND = {
-    "runtime/*": r"headrace\.(video|sampling|planning)",  # knows nothing of video
+    "runtime/*": r"headrace\.(video|sampling|planning)",  # independent of video
     "report/*": r"headrace\.runtime\.clock",  # measures nothing
 }
-"""Files → the modules they know nothing of, although these lie in a lower layer."""
+"""Files → modules of lower layers that they must not import."""
 
 UNSAFE = (
     r"pickle(?!\.UnpicklingError)|marshal|shelve|dill|yaml\.(unsafe_|full_)?load|os\.(system|popen)"
@@ -101,10 +101,10 @@ VAGUE = r"(.*_)?(utils?|common|helpers?|core|managers?)|base(_.*)?"
 
 @dataclass(frozen=True)
 class Module:
-    """One source file, parsed once."""
+    """A source file, parsed once."""
 
     path: str
-    """Below src/headrace, with slashes."""
+    """Path relative to src/headrace, with slashes."""
     text: str
 
     @cached_property
@@ -128,7 +128,7 @@ class Module:
 
     @cached_property
     def imports(self) -> list[tuple[int, str]]:
-        """(line, dotted name) of all that is imported anywhere in the file."""
+        """(line, dotted name) of each import in the file."""
         found = []
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
@@ -140,7 +140,7 @@ class Module:
 
     @cached_property
     def uses(self) -> list[tuple[int, str]]:
-        """(line, dotted name) of all that is imported, looked up through an import, or built in."""
+        """(line, dotted name) of each import, each name of an import, and each built-in name."""
         known = {name: f"builtins.{name}" for name in dir(builtins)}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
@@ -156,11 +156,11 @@ class Module:
 
 
 Problems = Iterator[tuple[int, str]]
-"""Line and what is wrong there."""
+"""Line and problem."""
 
 
 def layers(module: Module) -> Problems:
-    """A file imports only from its own folder and from those before it in `LAYERS`."""
+    """A file imports only from its own layer and earlier ones in `LAYERS`."""
     if module.layer == "testing":
         return
     if module.layer not in LAYERS + ENTRIES:
@@ -170,11 +170,11 @@ def layers(module: Module) -> Problems:
     for line, name in module.imports:
         target = name.split(".")[1] if name.startswith("headrace.") else ""
         if target in later or (target == "testing" and module.path != DRAWING):
-            yield line, f"{module.layer} imports {name}, which stands after it"
+            yield line, f"{module.layer} imports {name}, which is in a later layer"
 
 
 def root(module: Module) -> Problems:
-    """Imports are absolute and never go to the package root."""
+    """Imports are absolute and never name the package root."""
     inside = {*LAYERS, "testing"}
     for line, name in module.imports:
         first, *rest = name.split(".")
@@ -183,7 +183,7 @@ def root(module: Module) -> Problems:
 
 
 def owners(module: Module) -> Problems:
-    """An effect has one owner."""
+    """Only its owners have an effect."""
     for effect, (names, files) in OWNERS.items():
         if not module.is_in(files):
             for line, name in _used(module, names):
@@ -191,40 +191,40 @@ def owners(module: Module) -> Problems:
 
 
 def blindness(module: Module) -> Problems:
-    """`runtime` knows nothing of video, `report` measures nothing."""
+    """`runtime` is independent of video, `report` of the clock."""
     for files, names in BLIND.items():
         if module.is_in([files]):
             for line, name in _used(module, names):
-                yield line, f"{files} knows nothing of {name}"
+                yield line, f"{files} must not import {name}"
 
 
 def safety(module: Module) -> Problems:
-    """Nothing runs code out of data or text."""
+    """No data or text is run as code."""
     for line, name in _used(module, UNSAFE):
-        yield line, f"{name} can run what it reads"
+        yield line, f"{name} can run data as code"
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Call):
             given = {k.arg: ast.unparse(k.value) for k in node.keywords}
             if given.get("shell", "False") != "False":
-                yield node.lineno, "shell= hands a text to a shell; give a list of arguments"
+                yield node.lineno, "shell= runs a text in a shell; pass a list of arguments"
             is_load = ast.unparse(node.func) in {"torch.load", "load"}
             is_torch = is_load and any(name == "torch.load" for _, name in module.uses)
             if is_torch and given.get("weights_only") != "True":
-                yield node.lineno, "torch.load without weights_only=True runs what it reads"
+                yield node.lineno, "torch.load without weights_only=True can run data as code"
 
 
 def names(module: Module) -> Problems:
-    """A name says what is inside."""
+    """A name describes the contents."""
     for part in module.parts:
         if re.fullmatch(VAGUE, part):
-            yield 1, f"the name {part!r} says nothing of what is inside"
+            yield 1, f"the name {part!r} does not describe the contents"
 
 
 def sizes(module: Module) -> Problems:
-    """Files and functions fit on a page or two."""
+    """Files and functions have a maximum length."""
     lines = len(module.text.splitlines())
     if lines > MAX_FILE_LINES:
-        yield lines, f"{lines} lines in one file, {MAX_FILE_LINES} are allowed"
+        yield lines, f"{lines} lines in one file, at most {MAX_FILE_LINES} are allowed"
     for function in _functions(module):
         lines = (function.end_lineno or 0) - function.lineno + 1
         if lines > MAX_FUNCTION_LINES:
@@ -232,12 +232,12 @@ def sizes(module: Module) -> Problems:
 
 
 def folders(module: Module) -> Problems:
-    """Every file says what it is for; the `__init__` of a folder does nothing else."""
+    """Every file has a docstring; the `__init__` of a folder has nothing else."""
     is_plain = module.path.endswith("/__init__.py") and module.layer != "cli"
     if is_plain and len(module.tree.body) != 1:
-        yield module.tree.body[1].lineno, "holds more than a docstring; give it a file of its own"
+        yield module.tree.body[1].lineno, "has more than a docstring; move the rest to its own file"
     if ast.get_docstring(module.tree) is None:
-        yield 1, "the first line does not tell what the file is for"
+        yield 1, "the file has no docstring"
 
 
 RULES: dict[str, Callable[[Module], Problems]] = {
@@ -246,7 +246,7 @@ RULES: dict[str, Callable[[Module], Problems]] = {
 
 
 def cycle(modules: list[Module]) -> list[str]:
-    """Names of modules that import each other in a ring, the first one again at the end."""
+    """Return the modules of an import cycle, the first one again at the end."""
     all_names = {module.name for module in modules}
     graph = {
         module.name: {_module_of(name, all_names) for _, name in module.imports} - {None}
@@ -261,7 +261,7 @@ def cycle(modules: list[Module]) -> list[str]:
 
 @cache
 def house() -> list[Module]:
-    """Every source file, read once."""
+    """Return all source files, read once."""
     source = ROOT / "src" / "headrace"
     files = sorted(source.rglob("*.py"))
     return [Module(file.relative_to(source).as_posix(), file.read_text("utf-8")) for file in files]
@@ -272,7 +272,7 @@ def _bound(alias: ast.alias) -> str:
 
 
 def _used(module: Module, names: str) -> list[tuple[int, str]]:
-    """What matches `names`, once for each line."""
+    """Return the uses that match `names`, one per line."""
     pattern = re.compile(rf"({names})(\..*)?")
     found = sorted((line, name) for line, name in module.uses if pattern.fullmatch(name))
     return list(dict(found).items())
@@ -284,6 +284,6 @@ def _functions(module: Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def _module_of(name: str, all_names: set[str]) -> str | None:
-    """The module behind an imported name: itself, or the one it is taken from."""
+    """Return the module of an imported name: itself, or its owner."""
     owner = name.rpartition(".")[0]
     return next((found for found in (name, owner) if found in all_names), None)

