@@ -1,4 +1,4 @@
-"""Arguments by the names of other libraries are answered with the names here, at every door."""
+"""Argument names of other libraries are errors that suggest the name here."""
 
 import inspect
 
@@ -41,10 +41,10 @@ OTHERS = {
     "Bursts": "random_seed",
     "SequentialFrames": "step chunks",
 }
-"""What is called → arguments by the names of other libraries; `chunks` is like none of ours."""
+"""Called name → argument names of other libraries; `chunks` has no counterpart here."""
 
 
-def test_a_name_of_another_library_is_answered_with_ours(holds):
+def test_a_name_of_another_library_is_an_error_that_suggests_ours(holds):
     answers = []
     for called, names in OTHERS.items():
         for name in names.split():
@@ -56,20 +56,20 @@ def test_a_name_of_another_library_is_answered_with_ours(holds):
 
 
 @pytest.mark.parametrize("called", [RandomClips, FrameLoader, headrace.open, VideoDataset])
-def test_signatures_stay_as_they_are(called):
+def test_signatures_are_not_hidden(called):
     parameters = inspect.signature(called).parameters
     assert "size" in parameters or "num_frames" in parameters
     assert not {"args", "kwargs"} & parameters.keys()
 
 
-def test_a_sampler_is_still_a_value():
+def test_samplers_are_compared_by_value():
     assert RandomClips(num_frames=4) == RandomClips(num_frames=4)
     assert hash(UniformFrames()) == hash(UniformFrames())
     assert repr(SequentialFrames(stride=2)) == "SequentialFrames(stride=2)"
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
-def test_a_dataloader_over_a_loader_is_answered_with_what_to_do(tmp_path, num_workers):
+def test_a_dataloader_over_a_loader_is_an_error_with_the_remedy(tmp_path, num_workers):
     path = write_clip(tmp_path / "clip", KINDS["h264"])
     with FrameLoader([path], index_store=headrace.IndexStore(tmp_path / "index")) as loader:
         stock = DataLoader(loader, num_workers=num_workers)

@@ -1,4 +1,4 @@
-"""A cached property is computed once, and is no lock that a fork finds taken."""
+"""A cached property is computed once, and holds no lock during a fork."""
 
 from threading import Event, Thread
 
@@ -7,7 +7,7 @@ from headrace.cached_property import cached_property
 
 
 class Slow:
-    """An object whose value is being computed by another thread until `go` is set."""
+    """An object whose value is computed until `go` is set."""
 
     def __init__(self) -> None:
         self.begun, self.go = Event(), Event()
@@ -22,7 +22,7 @@ class Slow:
         return 2 * self.computed
 
 
-def test_it_is_computed_once_and_can_be_forgotten() -> None:
+def test_it_is_computed_once_and_can_be_deleted() -> None:
     slow = Slow()
     slow.go.set()
     assert (slow.value, slow.value, slow.computed) == (2, 2, 1)
@@ -31,7 +31,7 @@ def test_it_is_computed_once_and_can_be_forgotten() -> None:
     assert Slow.value.__doc__ == "Twice the number of times it was computed."
 
 
-def test_a_fork_computes_what_another_thread_was_computing() -> None:
+def test_a_fork_computes_a_value_that_another_thread_is_computing() -> None:
     slow, other = Slow(), Slow()
     other.go.set()
     thread = Thread(target=lambda: slow.value)

@@ -1,4 +1,4 @@
-"""Values are held against what the options of their fields allow, in Python as when typed."""
+"""Values of options are checked against their fields, in Python and on the command line."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ from headrace.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is allowed."""
+    """Options with bounds."""
 
     videos: Videos = ("a.mp4",)
     number: Annotated[int | None, Option("A number.", least=2)] = None
@@ -43,7 +43,7 @@ class Config:
         ({"size": (0, 4)}, "size must be numbers from 1 up, got 0, 4"),
     ],
 )
-def test_what_is_not_allowed_is_named_with_what_is(options, said):
+def test_an_invalid_value_is_named_with_the_valid_range(options, said):
     with pytest.raises(ConfigError, match=said):
         Config(**options)
 
@@ -51,5 +51,5 @@ def test_what_is_not_allowed_is_named_with_what_is(options, said):
 @pytest.mark.parametrize(
     "options", [{}, {"number": 2}, {"share": 0}, {"share": 1}, {"words": ("b",)}, {"free": "x"}]
 )
-def test_what_is_allowed_passes(options):
+def test_valid_values_pass(options):
     assert Config(**options)

@@ -1,4 +1,4 @@
-"""Loaders work where only their own needs are installed; what needs more says what adds it."""
+"""Loaders work without extras; a name that needs an extra is an error with its command."""
 
 import tomllib
 from pathlib import Path
@@ -89,7 +89,7 @@ main(["--help"])
 
 @pytest.fixture
 def bare(tmp_path, monkeypatch):
-    """Return a function that runs code where only what the loaders need is installed."""
+    """Return a function that runs code with only the requirements of the loaders installed."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     extras = PROJECT["optional-dependencies"].values()
     own = {_name(each) for each in PROJECT["dependencies"]}
@@ -100,19 +100,19 @@ def bare(tmp_path, monkeypatch):
     return lambda code: python(CORE_ONLY + code, " ".join(gone), tmp_path)
 
 
-def test_loaders_need_nothing_that_an_extra_brings(bare):
+def test_loaders_need_no_extra(bare):
     done = bare(LOADERS)
     assert done.returncode == 0, done.stderr
 
 
-def test_a_public_name_that_needs_more_says_what_adds_it(bare):
+def test_a_public_name_that_needs_an_extra_names_its_command(bare):
     done = bare(NAMES)
     assert done.returncode == 0, done.stderr
     assert set(done.stdout.split()) == NEED_RUN
     assert set(headrace.__all__) > NEED_RUN
 
 
-def test_the_command_says_in_one_line_what_is_missing(bare):
+def test_the_command_names_the_missing_extra_in_one_line(bare):
     done = bare(COMMAND)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (

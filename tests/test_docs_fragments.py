@@ -1,4 +1,4 @@
-"""Indented Python of the pages and of the API reference runs, after what the page leaves out."""
+"""Indented Python of the docs and the API reference runs, after the setup that it omits."""
 
 import ast
 import re
@@ -36,7 +36,7 @@ videos = files = ["a.mp4", "b.mp4"]
 loader = FrameLoader(videos, batch_size=6)
 frames = FrameDataset(videos, size=(32, 32))
 """
-"""Before each fragment."""
+"""Setup of every fragment."""
 BEFORE = {
     "picture_rate=12": """
 from PIL import Image
@@ -83,9 +83,9 @@ loader = CameraLoader("index_frame.json", size=(32, 64))
 model = lambda frames, before: (0, before + frames.float().mean())
 """,
 }
-"""What a fragment names → what this fragment needs besides."""
+"""Text in a fragment → additional setup of this fragment."""
 NEEDS_DATASET = ("NuScenes.read", "LeRobotFrames", "LeRobotLoader", "Proxies(", "read_features")
-"""What a fragment names of a dataset; the guides run the same calls on datasets of their own."""
+"""Texts of fragments that need a dataset; the guides run the same calls on generated datasets."""
 
 
 def fragments():
@@ -102,7 +102,7 @@ def fragments():
                 yield pytest.param(code, id=f"{page}-{code.splitlines()[0][:40]}")
 
 
-def test_nothing_is_left_over():
+def test_every_setup_is_used():
     texts = "".join((ROOT / page).read_text("utf-8") for page in PAGES)
     assert [name for name in (*BEFORE, *NEEDS_DATASET) if name not in texts] == []
 

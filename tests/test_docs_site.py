@@ -1,4 +1,4 @@
-"""The site that `make docs` built: its links, its search, its pages in a browser, offline."""
+"""The site built by `make docs`: links, search, and pages in an offline browser."""
 
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,12 +11,12 @@ from report.chromium import Page
 
 SITE = Path(__file__).parents[1] / "build" / "site"
 SERVED_ONLY = "404.html"
-"""Its links begin at the root of a server."""
+"""Its links are absolute paths on a server."""
 pytestmark = pytest.mark.slow
 
 
 class Html(HTMLParser):
-    """A page of the site: its ids, its links, and the files that show it."""
+    """A page of the site: its ids, its links, and the files that it loads."""
 
     def __init__(self, file: Path) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Html(HTMLParser):
 
 @pytest.fixture(scope="module")
 def pages() -> dict[Path, Html]:
-    """The pages of the site, by their files."""
+    """Return file → page of the site."""
     files = [file for file in sorted(SITE.rglob("*.html")) if file.name != SERVED_ONLY]
     return {file: Html(file) for file in files} or missing("the site is not built", "make docs")
 
@@ -52,7 +52,7 @@ def test_links_lead_to_pages_and_headings_and_nothing_is_loaded_from_elsewhere(p
     assert dead == []
 
 
-def test_no_page_scrolls_sideways_or_asks_for_anything_but_the_site(pages, page: Page):
+def test_no_page_scrolls_horizontally_or_requests_other_sites(pages, page: Page):
     wide = []
     for file in pages:
         page.show(file, width=1280)

@@ -1,4 +1,4 @@
-"""Errors come whole through a pipe to another process."""
+"""Errors can be sent to another process, and messages of libraries fit in one line."""
 
 import multiprocessing
 
@@ -23,7 +23,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_an_error_is_the_same_on_the_other_side_of_a_pipe(error):
+def test_an_error_received_from_a_pipe_equals_the_sent_one(error):
     ours, theirs = multiprocessing.Pipe()
     with ours, theirs:
         theirs.send(error)
@@ -78,7 +78,7 @@ RuntimeError: Error(s) in loading state_dict for Net:
         ("Traceback (most recent call last):\n", ""),
     ],
 )
-def test_an_error_of_another_library_keeps_its_meaning_in_one_line(said, line):
+def test_the_message_of_a_library_is_reduced_to_one_line(said, line):
     assert in_one_line(said) == line
 
 
@@ -102,12 +102,12 @@ def test_the_output_of_a_program_ends_with_its_error(output, words):
         ("", "OSError", "OSError: no reason given"),
     ],
 )
-def test_an_error_is_said_in_one_line_also_where_it_says_nothing(said, line, words):
+def test_an_error_without_a_message_has_one_line_too(said, line, words):
     assert first_line(OSError(said)) == line
     assert in_words(OSError(said)) == words
 
 
-def test_what_the_system_says_of_a_file_is_an_error_that_says_what_to_do(tmp_path):
+def test_an_error_of_the_file_system_gets_our_type_and_a_remedy(tmp_path):
     path = tmp_path / "gone.json"
     with pytest.raises(ConfigError) as caught, file_errors(f"cannot read {path}", "give a file"):
         path.read_bytes()

@@ -1,4 +1,4 @@
-"""What an extra would bring is missed by one wording at every door, and imported only there."""
+"""A missing extra has the same error everywhere, and is imported only where it is used."""
 
 import sys
 import tomllib
@@ -31,12 +31,12 @@ BROUGHT = (
     *("pyarrow", "safetensors", "redis", "ray", "nvtx", "tensorboard", "torchcodec"),
     *("PyNvVideoCodec", "starlette", "uvicorn", "prometheus_client"),
 )
-"""Packages of extras that have a door of their own."""
+"""Packages of extras, as imported."""
 BEHIND = (
     *("headrace.cache.redis_store", "headrace.runtime.asgi_server", "headrace.runtime.asgi_server"),
     *("headrace.sinks.web.", "headrace.extraction.ray.", "torch.utils.tensorboard"),
 )
-"""How the names of modules begin that import one when they are imported."""
+"""Prefixes of modules that import such a package at their top."""
 
 
 def frames(out: Path) -> FrameExtraction:
@@ -85,14 +85,14 @@ DOORS = {
         ", or write it as CSV or JSON lines",
     ),
 }
-"""Extra → what asks for it, what it says then, and what it says works without."""
+"""Extra → call that needs it, start of the error, and the alternative in the error."""
 
 BACKENDS = {"torchcodec": "torchcodec", "pynvvideocodec": "PyNvVideoCodec"}
 
 
 @pytest.fixture
 def bare(monkeypatch):
-    """Nothing that an extra brings is installed."""
+    """Pretend that no extra is installed."""
 
     def nowhere(package):
         raise PackageNotFoundError(package)
@@ -105,7 +105,7 @@ def bare(monkeypatch):
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_without_the_extra_each_door_says_what_adds_it(bare, tmp_path, door):
+def test_each_call_without_its_extra_names_the_command(bare, tmp_path, door):
     ask, needs, instead = DOORS[door]
     with pytest.raises(BackendError) as caught:
         ask(tmp_path / "out")
@@ -114,7 +114,7 @@ def test_without_the_extra_each_door_says_what_adds_it(bare, tmp_path, door):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_backend_that_is_missing_says_so_in_the_list_of_all(bare):
+def test_a_missing_backend_has_its_reason_in_the_list_of_backends(bare):
     found = usable_backends()
     assert found == {
         "pyav": None,
@@ -126,7 +126,7 @@ def test_a_backend_that_is_missing_says_so_in_the_list_of_all(bare):
     }
 
 
-def test_an_import_that_fails_for_another_reason_keeps_it():
+def test_an_import_that_fails_for_another_reason_has_this_reason():
     with pytest.raises(BackendError) as caught, require("web", "a page", "leave it out"):
         raise ImportError("libssl.so: cannot open shared object file\nmore")
     assert str(caught.value) == (
@@ -142,7 +142,7 @@ def test_the_extras_of_the_package_are_listed_with_their_packages():
     assert found["bench"].command == "pip install 'headrace[bench]'"
 
 
-def test_an_extra_is_installed_when_all_of_it_is():
+def test_an_extra_is_installed_if_all_its_packages_are():
     assert Extra("x", {"a": "1", "b": "2"}).is_installed
     assert not Extra("x", {"a": "1", "b": None}).is_installed
     lowest = {"pydantic": "2.10", "rich": "13"}

@@ -1,4 +1,4 @@
-"""No secret of an address is shown; what is none stays readable."""
+"""Secrets in addresses are masked; the rest stays readable."""
 
 import random
 
@@ -7,7 +7,7 @@ import pytest
 from headrace.redaction import is_ambiguous, masked, without_secrets
 
 SECRET = "QXZJVK6789ÄλЖ密🔑"
-"""Letters that stand in the passwords of these tests, and nowhere else in an address."""
+"""Characters of the passwords of these tests, and of no other part of an address."""
 SPECIAL = "@/:?#%&= '\"<>[]\\;,+!$|~^`{}()*"
 
 
@@ -53,7 +53,7 @@ def test_masks(text, shown):
 
 
 def addresses(count):
-    """Return random addresses, with what a password in them is."""
+    """Yield random addresses and their passwords."""
     chance = random.Random(20240)
     users = ("bob", "", "admin", "dom/bob", "a.b-c", "me@home", "0")
     hosts = ("host", "cam.lan", "10.0.0.5", "[::1]", "[fe22::1%25eth0]")
@@ -67,7 +67,7 @@ def addresses(count):
         yield start + login + chance.choice(hosts) + port + chance.choice(paths), password
 
 
-def test_no_letter_of_10_000_passwords_is_shown_whatever_is_in_them():
+def test_no_character_of_10_000_passwords_is_shown():
     for address, _ in addresses(10_000):
         for text in (address, f"--source={address}", address.replace("://", ":/")):
             shown = masked(text)
@@ -75,13 +75,13 @@ def test_no_letter_of_10_000_passwords_is_shown_whatever_is_in_them():
             assert masked(shown) == shown
 
 
-def test_no_letter_of_1_000_passwords_is_shown_in_a_message():
+def test_no_character_of_1_000_passwords_is_shown_in_a_message():
     for address, _ in addresses(1_000):
         for message in (f"No such file: {address}", f"got {address!r}", f"cannot open '{address}'"):
             assert not set(without_secrets(message, ["run", address])) & set(SECRET)
 
 
-def test_the_host_is_named_where_the_password_is_escaped():
+def test_the_host_is_shown_if_the_password_is_escaped():
     for host in ("host", "10.0.0.5:554", "[::1]:554"):
         for path in ("", "/cam", "/cam?channel=1", "/a/b#verify"):
             url = f"rtsp://bob:p%40ss%2Fw@{host}{path}"
@@ -98,5 +98,5 @@ def test_the_host_is_named_where_the_password_is_escaped():
         ("rtsp://host/live@2", False),
     ],
 )
-def test_an_address_that_can_be_read_in_two_ways_is_known(address, found):
+def test_an_ambiguous_address_is_detected(address, found):
     assert is_ambiguous(address) is found

@@ -1,4 +1,4 @@
-"""The real clips are where their packages put them."""
+"""The real clips are found in their packages."""
 
 import pytest
 
@@ -9,7 +9,7 @@ def test_every_clip_is_listed_once() -> None:
     assert len(set(REAL_CLIPS)) == len(REAL_CLIPS) == 22
 
 
-def test_a_missing_clip_is_skipped_with_a_word_on_what_installs_it(
+def test_a_test_of_a_missing_clip_is_skipped_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("CI", raising=False)

@@ -1,4 +1,4 @@
-"""The wheel is the package, all of it and nothing else, and it installs; the sdist builds it."""
+"""The wheel has exactly the files of the package and installs; the sdist builds it."""
 
 import os
 import subprocess
@@ -20,12 +20,12 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 MAX_SDIST_BYTES = 5 * 2**20
 TESTED = ("Makefile", "constraints.txt", "tests/conftest.py", "scripts/demo.py", "docs/design.md")
-"""Some of what the tests read."""
+"""Some files that the tests read."""
 
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of the sdist, and of the wheel that is built from it."""
+    """Return the folder with the sdist and the wheel built from it."""
     folder = tmp_path_factory.mktemp("dist")
     _python("-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT))
     return folder
@@ -37,7 +37,7 @@ def wheel(dist: Path) -> Path:
     return built
 
 
-def test_the_sdist_holds_what_the_tests_need_and_nothing_that_is_left_by_a_run(dist: Path) -> None:
+def test_the_sdist_has_the_files_of_the_tests_and_no_build_output(dist: Path) -> None:
     (built,) = dist.glob("*.tar.gz")
     with tarfile.open(built) as archive:
         files = {name.partition("/")[2] for name in archive.getnames()}
@@ -47,7 +47,7 @@ def test_the_sdist_holds_what_the_tests_need_and_nothing_that_is_left_by_a_run(d
     assert built.stat().st_size < MAX_SDIST_BYTES
 
 
-def test_the_wheel_holds_every_file_of_the_package_and_no_other(wheel: Path) -> None:
+def test_the_wheel_has_exactly_the_files_of_the_package(wheel: Path) -> None:
     files = {
         file.relative_to(SOURCE).as_posix()
         for file in (SOURCE / "headrace").rglob("*")
@@ -57,7 +57,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_no_other(wheel: Path) -> 
     assert {name for name in _names(wheel) if ".dist-info/" not in name} == files
 
 
-def test_the_wheel_brings_the_licence_and_the_command(wheel: Path) -> None:
+def test_the_wheel_has_the_licence_and_the_command(wheel: Path) -> None:
     folder = f"headrace-{PROJECT['version']}.dist-info"
     assert f"{folder}/licenses/LICENSE" in _names(wheel)
     with zipfile.ZipFile(wheel) as archive:
@@ -65,14 +65,14 @@ def test_the_wheel_brings_the_licence_and_the_command(wheel: Path) -> None:
     assert "headrace = headrace.cli:main" in commands
 
 
-def test_an_installed_wheel_is_imported_from_where_it_lies(wheel: Path, tmp_path: Path) -> None:
+def test_an_installed_wheel_is_imported_from_its_folder(wheel: Path, tmp_path: Path) -> None:
     options = ["--quiet", "--no-index", "--no-deps", "--disable-pip-version-check"]
     _python("-m", "pip", "install", *options, "--target", str(tmp_path), str(wheel))
     where = _python("-c", "import headrace; print(headrace.__file__)", path=tmp_path)
     assert Path(where.strip()) == tmp_path / "headrace" / "__init__.py"
 
 
-def test_the_lowest_versions_that_are_allowed_are_those_that_are_tried() -> None:
+def test_the_lowest_allowed_versions_are_the_tested_ones() -> None:
     pins = dict(
         line.split("==")
         for line in (ROOT / "constraints-lowest.txt").read_text("utf-8").splitlines()
@@ -84,7 +84,7 @@ def test_the_lowest_versions_that_are_allowed_are_those_that_are_tried() -> None
         assert Version(pins[each.name]) == Version(lowest), each.name
 
 
-def test_the_declared_version_is_the_installed_one() -> None:
+def test_the_declared_version_is_installed() -> None:
     assert version("headrace") == PROJECT["version"]
 
 
@@ -94,7 +94,7 @@ def _names(wheel: Path) -> set[str]:
 
 
 def _python(*arguments: str, path: Path | None = None) -> str:
-    """What this interpreter prints; it looks for modules in `path` first."""
+    """Return the output of this interpreter, with `path` first in its search path."""
     environment = os.environ | ({"PYTHONPATH": str(path)} if path else {})
     command = [sys.executable, *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

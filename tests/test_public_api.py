@@ -1,4 +1,4 @@
-"""What headrace offers at its root, and what importing it costs."""
+"""Public names of headrace, and the modules that an import loads."""
 
 import ast
 import builtins
@@ -8,14 +8,14 @@ import headrace
 from cli.kit import python
 
 PUBLIC = sorted({*headrace.__all__, "open"})
-"""Each with its signature stands in docs/reference/api.md."""
+"""All public names; docs/reference/api.md has their signatures."""
 
 
-def test_the_public_names_are_sorted_and_open_is_not_brought_by_a_star():
+def test_the_public_names_are_sorted_and_a_star_import_has_no_open():
     assert headrace.__all__ == [name for name in PUBLIC if name != "open"]
 
 
-def test_importing_all_hides_nothing_of_python_and_brings_the_loop():
+def test_a_star_import_hides_no_builtin_and_has_the_live_loop():
     names = {}
     exec("from headrace import *", names)
     assert names["live"] is headrace.live
@@ -24,7 +24,7 @@ def test_importing_all_hides_nothing_of_python_and_brings_the_loop():
     assert headrace.open is not open
 
 
-def test_every_public_name_loads_from_the_home_its_type_is_declared_in():
+def test_every_public_name_loads_from_the_module_in_the_stub():
     declared = {}
     for node in ast.walk(ast.parse(Path(headrace.__file__).with_suffix(".pyi").read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("headrace."):
@@ -39,7 +39,7 @@ def test_a_name_that_does_not_exist_is_an_attribute_error():
     assert set(PUBLIC) <= set(dir(headrace))
 
 
-def test_live_stays_the_loop_whatever_was_imported_before():
+def test_live_is_the_loop_after_imports_of_the_package_live():
     code = """
 import headrace
 from headrace.live.live_source import LiveFrame

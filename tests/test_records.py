@@ -1,4 +1,4 @@
-"""Records go out as JSON and come back; what is no record says file, field and value."""
+"""Records become JSON and are read back; errors name file, field and value."""
 
 import json
 from typing import Any
@@ -69,13 +69,13 @@ RECORDS: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize(("record", "plain"), RECORDS.values(), ids=RECORDS)
-def test_a_record_goes_out_as_json_and_comes_back(record, plain):
+def test_a_record_becomes_json_and_is_read_back(record, plain):
     assert json.dumps(to_dict(record)) == json.dumps(plain)
     found = from_dict(type(record), json.loads(json.dumps(plain)), file="a.json")
     assert (found, repr(found)) == (record, repr(record))
 
 
-def test_json_of_a_record_begins_with_its_version():
+def test_json_of_a_record_starts_with_its_version():
     text = to_json(REQUEST, version=3, indent=1)
     assert text == json.dumps({"version": 3, **PLAIN_REQUEST}, indent=1)
     assert from_json(OutputSpec, text, file="a.json", version=3) == REQUEST
@@ -95,7 +95,7 @@ def test_json_of_a_record_begins_with_its_version():
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_no_record_says_file_field_and_value(plain, field, found):
+def test_an_invalid_record_is_an_error_with_file_field_and_value(plain, field, found):
     with pytest.raises(ConfigError) as error:
         from_dict(OutputSpec, plain, file="a.json")
     assert str(error.value).startswith(f"cannot read a.json: {field}: ")
@@ -115,7 +115,7 @@ def test_what_is_no_record_says_file_field_and_value(plain, field, found):
     ],
     ids=["empty", "cut", "deep", "a list", "without", "newer", "other"],
 )
-def test_a_text_of_another_layout_says_which(text, said):
+def test_a_text_of_another_version_is_an_error_with_both_versions(text, said):
     with pytest.raises(ConfigError) as error:
         from_json(OutputSpec, text, file="a.json", version=3)
     assert str(error.value) == f"cannot read a.json: {said}"

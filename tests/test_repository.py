@@ -1,4 +1,4 @@
-"""Around the source: the changelog, the forms of issues, the jobs of a repository's host."""
+"""Changelog, issue forms and CI jobs."""
 
 import re
 import tomllib
@@ -19,14 +19,14 @@ COMMANDS = set(typer.main.get_command(app).list_commands(None))
 
 
 def fault(fragment: Path) -> str | None:
-    """Return what is wrong with a file of `changelog.d/`, or None."""
+    """Return the problem of a file of `changelog.d/`, or None."""
     name = re.fullmatch(r"[a-z0-9][a-z0-9-]*\.([a-z]+)\.md", fragment.name)
     if name is None or name[1] not in KINDS:
-        return f"{fragment.name}: call it <short-name>.<kind>.md, of {', '.join(sorted(KINDS))}"
-    return None if fragment.read_text("utf-8").strip() else f"{fragment.name}: it says nothing"
+        return f"{fragment.name}: must be <name>.<kind>.md, kind of {', '.join(sorted(KINDS))}"
+    return None if fragment.read_text("utf-8").strip() else f"{fragment.name}: is empty"
 
 
-def test_changes_that_wait_are_named_by_their_kind():
+def test_changelog_entries_are_named_by_their_kind():
     waiting = [path for path in (ROOT / "changelog.d").iterdir() if path.name != "README.md"]
     assert [fault(path) for path in waiting if fault(path)] == []
 
@@ -35,13 +35,13 @@ def test_changes_that_wait_are_named_by_their_kind():
     ("name", "text"),
     [("a.b.md", "x"), ("A.fixed.md", "x"), ("a.fixed.txt", "x"), ("a.fixed.md", "")],
 )
-def test_a_change_of_another_name_or_without_words_is_a_fault(tmp_path, name, text):
+def test_an_entry_with_another_name_or_without_text_is_a_problem(tmp_path, name, text):
     path = tmp_path / name
     path.write_text(text, "utf-8")
     assert fault(path)
 
 
-def test_the_changelog_begins_with_this_version():
+def test_the_changelog_starts_with_this_version():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     versions = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     assert versions[0] == project["version"]
@@ -59,7 +59,7 @@ def test_jobs_may_only_read_and_use_actions_by_commit():
     assert [name for name in used if not re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", name)] == []
 
 
-def test_jobs_call_the_targets_of_ci_and_others_that_exist():
+def test_jobs_call_the_make_targets_of_ci_and_only_existing_ones():
     targets = set(JOBS["jobs"]["linux"]["strategy"]["matrix"]["target"])
     lines = (ROOT / ".ci" / "run").read_text("utf-8")
     assert targets == set(re.findall(r"^make ([\w-]+)$", lines, re.MULTILINE))
@@ -79,5 +79,5 @@ def test_a_form_asks_for_the_machine_and_names_commands_that_exist(form):
     assert set(re.findall(r"`headrace (\w+)", form.read_text("utf-8"))) <= COMMANDS
 
 
-def test_there_are_forms_for_what_fails_is_slow_or_wrong():
+def test_there_are_forms_for_failures_slowness_and_wrong_frames():
     assert [form.stem for form in FORMS] == ["bug", "slow", "wrong_frame"]

@@ -1,4 +1,4 @@
-"""Sizes in bytes are read as people write them, and nonsense is refused."""
+"""Sizes and durations are parsed in their usual forms; other texts are refused."""
 
 import pytest
 from hypothesis import given
@@ -23,12 +23,12 @@ LONG = "9" * 400
         (1, 1),
     ],
 )
-def test_a_size_is_a_number_of_bytes(size, number):
+def test_a_size_is_parsed_as_bytes(size, number):
     assert parse_bytes(size) == number
 
 
 @given(st.integers(1, 10**15))
-def test_a_number_is_itself(number):
+def test_a_number_of_bytes_is_unchanged(number):
     assert parse_bytes(number) == parse_bytes(str(number)) == number
 
 
@@ -36,7 +36,7 @@ def test_a_number_is_itself(number):
     ("text", "seconds"),
     [("200ms", 0.2), ("1.5s", 1.5), ("2 min", 120), ("12h", 43_200), ("30d", 2_592_000)],
 )
-def test_a_span_of_time_is_a_number_of_seconds(text, seconds):
+def test_a_duration_is_parsed_as_seconds(text, seconds):
     assert parse_seconds(text) == pytest.approx(seconds)
 
 
@@ -52,6 +52,6 @@ NO_SPANS = ("", "5", "-1s", "0s", "1 month", "1,5s", "1h30min", LONG + "s", 5)
         *((parse_seconds, text, 'a duration must read like "200ms"') for text in NO_SPANS),
     ],
 )
-def test_nonsense_is_refused_with_what_is_possible(parse, text, said):
+def test_other_texts_are_refused_with_an_example(parse, text, said):
     with pytest.raises(ConfigError, match=said):
         parse(text)

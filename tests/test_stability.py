@@ -18,7 +18,7 @@ LEVELS = {"stable", "provisional"}
 
 
 def rows(heading: str) -> list[list[str]]:
-    """Return the cells of each row of all tables below a heading, without their first lines."""
+    """Return the cells of each row of all tables below a heading, without the header rows."""
     section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     tables = [line.strip("| ").split(" | ") for line in lines if not line.startswith("|---")]
@@ -38,7 +38,7 @@ def test_every_public_name_and_command_has_one_level():
 
 
 def constants() -> set[str]:
-    """Return the dotted names of all versions of files that the source declares."""
+    """Return the dotted names of all file format versions in the source."""
     found = set()
     for module in house():
         name = module.name.removeprefix("headrace.")
@@ -70,7 +70,7 @@ def constants() -> set[str]:
 FORMATS = {coded(cells[-1])[0]: cells for cells in rows("Files")}
 
 
-def test_every_version_in_the_source_stands_in_the_table():
+def test_every_version_in_the_source_is_in_the_table():
     assert FORMATS.keys() == constants()
 
 

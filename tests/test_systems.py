@@ -1,4 +1,4 @@
-"""Windows and macOS, played: what they lack is taken out of a fork, which imports headrace anew.
+"""Simulated Windows and macOS: a fork without their missing modules imports headrace again.
 
 Libraries stay those of Linux, so this is no proof of a system: docs/reference/systems.md.
 """
@@ -59,7 +59,7 @@ MACOS_LACKS = {
 }
 SYSTEMS: dict[str, dict[Any, tuple[str, ...]]] = {"win32": WINDOWS_LACKS, "darwin": MACOS_LACKS}
 STARTS = {"__main__", "instrumentation.script", "testing.rtsp_server"}
-"""Modules that run where they are imported."""
+"""Modules that run when they are imported."""
 
 
 def import_all() -> None:
@@ -70,7 +70,7 @@ def import_all() -> None:
 
 
 def on(system: str, check: Callable[[], object]) -> bool:
-    """Return whether `check` holds in a fork that lacks what a system lacks."""
+    """Return whether `check` holds in a fork without the modules that a system lacks."""
 
     def run() -> bool:
         for name in [name for name in sys.modules if name.split(".")[0] == "headrace"]:
@@ -90,7 +90,7 @@ def on(system: str, check: Callable[[], object]) -> bool:
 
 @pytest.fixture(scope="module", autouse=True)
 def libraries():
-    """Import what headrace imports, before anything is taken away."""
+    """Import the dependencies of headrace before modules are removed."""
     import_all()
 
 
@@ -115,7 +115,7 @@ def test_every_module_can_be_imported(system):
 
 
 def read_all(videos: list[Path]) -> list[int]:
-    """Return the checksums of what each kind of reader gives, in a process of its own."""
+    """Return the checksums of the frames of each kind of reader."""
     new = import_module("headrace")
     asked = {"batch_size": 4, "size": (16, 16), "num_threads": 2, "seed": 3}
     clips = new.RandomClips(num_frames=4)
@@ -165,7 +165,7 @@ def test_proxies_are_read_on_windows(tmp_path):
     assert on("win32", check)
 
 
-def test_what_windows_lacks_is_refused_by_name(videos, tmp_path):
+def test_features_that_windows_lacks_are_refused_by_name(videos, tmp_path):
     def check() -> None:
         new, module = import_module("headrace"), import_module
         options = module("headrace.extraction.frame_extraction").FrameExtractionOptions(
@@ -204,7 +204,7 @@ def test_a_child_process_on_macos_ends_as_elsewhere():
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_a_camera_of_the_machine_is_refused_with_what_to_do(system):
+def test_a_local_camera_is_refused_with_the_alternative(system):
     def check() -> None:
         new = import_module("headrace")
         with pytest.raises(
@@ -231,7 +231,7 @@ def test_many_videos_are_scanned_without_processes_on_windows(videos, tmp_path):
 
 
 @pytest.mark.parametrize("path", [r"C:\videos\a.mp4", "C:/videos/a.mp4", r"\\server\videos\a.mp4"])
-def test_a_path_of_windows_is_a_path_and_no_address(path):
+def test_a_windows_path_is_not_taken_for_an_address(path):
     refuse_address(path)
     assert list(parse_addresses([path])) == [FileAddress(path=Path(path))]
 

@@ -1,4 +1,4 @@
-"""Files: whole, or what was there before."""
+"""Files are complete, or unchanged."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from headrace.atomic_file import partial_of, write_bytes_whole, write_whole
 from headrace.errors import ConfigError
 
 
-def test_what_was_there_is_replaced(tmp_path):
+def test_an_existing_file_is_replaced(tmp_path):
     path = tmp_path / "report.html"
     for text in ("one", "zwei äöü"):
         write_whole(path, text)
@@ -18,7 +18,7 @@ def test_what_was_there_is_replaced(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_was_there_stays_where_a_file_cannot_be_finished(tmp_path, monkeypatch):
+def test_an_existing_file_is_unchanged_if_writing_fails(tmp_path, monkeypatch):
     path = tmp_path / "report.html"
     write_whole(path, "before")
 
@@ -34,13 +34,13 @@ def test_what_was_there_stays_where_a_file_cannot_be_finished(tmp_path, monkeypa
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_that_is_none_is_named(tmp_path):
+def test_a_folder_that_is_a_file_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="not a directory; give a folder that can be written to"):
         write_whole(tmp_path / "file" / "report.html", "text")
 
 
-def test_what_a_killed_process_leaves_is_no_file_of_that_name(tmp_path, monkeypatch):
+def test_a_killed_process_leaves_no_file_of_that_name(tmp_path, monkeypatch):
     path = tmp_path / "picture.png"
 
     def killed(self, target):
@@ -52,7 +52,7 @@ def test_what_a_killed_process_leaves_is_no_file_of_that_name(tmp_path, monkeypa
     [left] = tmp_path.iterdir()
     assert left.match(partial_of(Path("*")).name)
     monkeypatch.undo()
-    write_bytes_whole(path, b"whole")  # what was left is in nobody's way
+    write_bytes_whole(path, b"whole")  # the leftover does not matter
     assert path.read_bytes() == b"whole"
 
 
@@ -68,8 +68,8 @@ for _ in range(300):
 """
 
 
-def test_processes_that_write_one_file_at_once_leave_it_whole(tmp_path):
-    """As ranks do; a reader between sees one text or the other, to its end."""
+def test_processes_that_write_one_file_at_once_leave_it_complete(tmp_path):
+    """As ranks do. A concurrent reader sees one complete text."""
     path = tmp_path / "index.json"
     texts = [("a", 100_000), ("b", 30_000)]
     write_whole(path, "a" * 100_000)
