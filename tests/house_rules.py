@@ -63,7 +63,7 @@ OWNERS = {
     "randomness": (
         r"random|secrets|numpy\.random|torch\.(rand\w*|(manual_)?seed|normal|bernoulli|multinomial)",
         # A token must follow from nothing, a seed least of all.
-        ["sampling/*", "models/load_weights.py", "sinks/web/access_control.py", "testing/*"],
+        ["sampling/*", "models/load.py", "sinks/web/access_control.py", "testing/*"],
     ),
     # Windows lacks these: tests/test_systems.py, docs/reference/systems.md.
     "what one system has": (

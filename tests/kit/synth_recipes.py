@@ -19,8 +19,7 @@ from headrace.testing import damage
 from headrace.testing.damage import concatenate, join_packets
 from headrace.testing.synth import KINDS, write_clip
 from headrace.testing.synth_clip import Look, SynthClip
-from headrace.testing.synth_codecs import Codec
-from headrace.testing.synth_containers import Container
+from headrace.testing.synth_containers import Codec, Container
 from tests.kit import rewrite_mp4, rewrite_pes, rewrite_streams
 from tests.kit.rewrite_vp9 import RESILIENT, intra_only, scale_references, show_existing
 from tests.kit.synth_fields import write_field_pictures

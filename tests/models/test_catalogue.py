@@ -5,7 +5,7 @@ import torch
 from torchvision import models
 
 from headrace.models import catalogue
-from headrace.models.listing import list_models
+from headrace.models.catalogue import list_models
 from headrace.models.load import load_clip_classifier, with_clip_length
 
 

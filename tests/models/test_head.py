@@ -8,11 +8,10 @@ from torch import nn
 from torchvision import models
 
 from headrace.models.catalogue import names_of
+from headrace.models.checkpoint import TrainedHead, backbone_checksum
 from headrace.models.evaluation_mode import freeze_before, recompute
-from headrace.models.head import HeadTap, head_of, replace_head
-from headrace.models.load import load_classifier
-from headrace.models.load_weights import with_weights
-from headrace.models.trained_head import TrainedHead, backbone_checksum
+from headrace.models.feature_extractor import HeadTap, head_of, replace_head
+from headrace.models.load import load_classifier, with_weights
 from models.tiny import refused
 
 HEADS = {

@@ -9,11 +9,10 @@ from torchvision.models import MobileNet_V2_Weights
 from decode.gpus import needs_gpu
 from headrace import IndexStore, load_clip
 from headrace.models.compute import Compute
-from headrace.models.device_transfer import PinnedCopy, copy_for, copy_to, transfer
+from headrace.models.device import PinnedCopy, copy_for, copy_to, transfer
 from headrace.models.feature_extractor import FeatureExtractor
-from headrace.models.load import load_classifier, load_clip_classifier, load_detector
-from headrace.models.load_weights import with_weights
-from headrace.models.prepare import prepare
+from headrace.models.load import load_classifier, load_clip_classifier, load_detector, with_weights
+from headrace.models.model import prepare
 from headrace.models.results import BoxChoice
 from headrace.preprocess.levels import build_preprocess
 from headrace.testing.fake_clock import FakeClock

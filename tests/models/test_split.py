@@ -8,7 +8,7 @@ from torchvision import models
 from headrace.models.compute import Compute, layer_of
 from headrace.models.evaluation_mode import is_training
 from headrace.models.load import load_classifier
-from headrace.models.prepare import prepare
+from headrace.models.model import prepare
 from headrace.models.split_model import SplitModule, split_points
 
 FAMILIES = ("resnet", "wide_resnet", "resnext", "vgg", "efficientnet", "mobilenet", "vit_", "swin_")

@@ -9,11 +9,9 @@ import torch
 from torch import nn
 from torchvision import models
 
-from headrace.models.checkpoint import weights_digest
-from headrace.models.load import load_classifier, load_clip_classifier, load_detector
-from headrace.models.load_weights import weight_files
+from headrace.models.checkpoint import TrainedHead, weights_digest
+from headrace.models.load import load_classifier, load_clip_classifier, load_detector, weight_files
 from headrace.models.results import BoxChoice, ClassNames
-from headrace.models.trained_head import TrainedHead
 from models.tiny import refused
 from weights import mobilenet
 

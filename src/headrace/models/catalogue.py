@@ -1,15 +1,19 @@
-"""Catalogue of torchvision's models: names, tasks, inputs, and smaller alternatives."""
+"""Catalogue of models: names, tasks, inputs, weights and sizes, and smaller alternatives."""
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal, get_args
 
+import torch
 from torchvision import models
 from torchvision.models import WeightsEnum
 
 from headrace.errors import ConfigError, did_you_mean
+from headrace.models.mtcnn import PACKAGE, FaceCascade, face_weights
 from headrace.preprocess.spec import InputSpec
 
 Task = Literal["classification", "detection", "video"]
@@ -21,7 +25,7 @@ _MODULES: Final = {
     "video": models.video,
 }
 FACE_DETECTOR: Final = "mtcnn"
-"""Name of the only model that is not torchvision's: see headrace.models.faces."""
+"""Name of the only model that is not torchvision's: see headrace.models.mtcnn."""
 DETECTOR_INPUT: Final = InputSpec(
     resize=None, crop=None, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
 )
@@ -153,3 +157,82 @@ def _published_figures() -> dict[str, tuple[float, float]]:
         meta = models.get_model_weights(name).DEFAULT.meta
         figures[name] = (float(meta["_metrics"]["ImageNet-1K"]["acc@1"]), float(meta["_ops"]))
     return figures
+
+
+Kind = Literal["pictures", "clips", "detector"]
+"""Kind of a model: classes of an image, classes of a clip, or boxes in an image."""
+
+_KINDS: Final[dict[Task, Kind]] = {
+    "classification": "pictures",
+    "video": "clips",
+    "detection": "detector",
+}
+
+_FACE_WEIGHTS_BYTES: Final = 1_990_986
+"""Total size of MTCNN's three weight files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedModel:
+    """Model with its default weights."""
+
+    name: str
+    kind: Kind
+    parameters: int
+    """Number of weights and biases."""
+    input: InputSpec
+    weights: str
+    """torchvision's name of the weights, or the package that contains them."""
+    weights_bytes: int
+    """Size of the weights file, rounded."""
+    is_at_hand: bool
+    """Whether the weights are on this machine: in torchvision's cache or an installed package."""
+
+
+def list_models(patterns: Sequence[str] = ()) -> list[ListedModel]:
+    """Return the models that match any pattern, by kind and name; without patterns, all.
+
+    Reads torchvision's metadata only: builds no model, reads no weights.
+
+    Args:
+        patterns: Each is a model name, a glob such as "resnet*", or a part of names.
+
+    Raises:
+        ConfigError: a pattern matches no model.
+    """
+    known = {name: task for task in get_args(Task) for name in names_of(task)}
+    selected = set(known) if not patterns else set[str]()
+    for pattern in patterns:
+        matches = {pattern} & set(known) or {
+            name for name in known if pattern in name or fnmatchcase(name, pattern)
+        }
+        if not matches:
+            task_of(pattern)  # raises, with similar names
+        selected |= matches
+    kinds = list(_KINDS)
+    ordered = sorted(selected, key=lambda name: (kinds.index(known[name]), name))
+    return [_describe(name, _KINDS[known[name]]) for name in ordered]
+
+
+def _describe(name: str, kind: Kind) -> ListedModel:
+    if name == FACE_DETECTOR:
+        return ListedModel(
+            name=name,
+            kind=kind,
+            parameters=sum(weights.numel() for weights in FaceCascade().parameters()),
+            input=DETECTOR_INPUT,
+            weights=PACKAGE,
+            weights_bytes=_FACE_WEIGHTS_BYTES,
+            is_at_hand=face_weights() is not None,
+        )
+    preset = models.get_model_weights(name).DEFAULT
+    file = Path(torch.hub.get_dir()) / "checkpoints" / Path(preset.url).name
+    return ListedModel(
+        name=name,
+        kind=kind,
+        parameters=preset.meta["num_params"],
+        input=input_of(name, preset),
+        weights=str(preset),
+        weights_bytes=round(preset.meta["_file_size"] * 2**20),
+        is_at_hand=file.is_file(),
+    )
