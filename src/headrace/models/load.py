@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from http.client import HTTPException
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import nn
-from torchvision import models
-from torchvision.models import WeightsEnum
 
 from headrace.errors import BackendError, ConfigError, first_line
 from headrace.models.catalogue import (
@@ -24,6 +22,7 @@ from headrace.models.catalogue import (
     preset_by_file,
     preset_of,
     task_of,
+    torchvision_models,
 )
 from headrace.models.checkpoint import (
     NAMED_WEIGHTS,
@@ -40,6 +39,9 @@ from headrace.models.mtcnn import PACKAGE, FaceCascade, face_weights
 from headrace.models.outputs import BoxDecoder, ToLabels
 from headrace.models.results import BoxChoice, Boxes, ClassNames, Labels
 from headrace.preprocess.spec import InputSpec
+
+if TYPE_CHECKING:
+    from torchvision.models import WeightsEnum
 
 _SEED = 0
 """Seed of random weights."""
@@ -206,11 +208,11 @@ def _with_weights(name: str, weights: str) -> LoadedModel:
     )
 
 
-def _load_default(name: str, preset: WeightsEnum) -> nn.Module:
+def _load_default(name: str, preset: "WeightsEnum") -> nn.Module:
     try:
         # torch.hub prints download progress to stdout, which is for results.
         with redirect_stdout(sys.stderr):
-            return models.get_model(name, weights=preset)
+            return torchvision_models().get_model(name, weights=preset)
     except (OSError, HTTPException, *NO_CHECKPOINT) as error:
         raise ConfigError(
             f"cannot load the weights {preset} of {name} from the cache {torch.hub.get_dir()} or "
@@ -219,7 +221,7 @@ def _load_default(name: str, preset: WeightsEnum) -> nn.Module:
         ) from error
 
 
-def _build_random(name: str, preset: WeightsEnum, num_classes: int | None = None) -> nn.Module:
+def _build_random(name: str, preset: "WeightsEnum", num_classes: int | None = None) -> nn.Module:
     options: dict[str, Any] = {} if num_classes is None else {"num_classes": num_classes}
     # torchvision sets these options only for its own weights.
     if name.startswith("vit_"):
@@ -230,7 +232,7 @@ def _build_random(name: str, preset: WeightsEnum, num_classes: int | None = None
         options |= {"weights_backbone": None}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_SEED)
-        return models.get_model(name, weights=None, **options)
+        return torchvision_models().get_model(name, weights=None, **options)
 
 
 def _load_with_head(name: str, head: TrainedHead, path: Path) -> LoadedModel:
@@ -257,7 +259,7 @@ def _load_with_head(name: str, head: TrainedHead, path: Path) -> LoadedModel:
     )
 
 
-def _load_file(name: str, preset: WeightsEnum, content: Any, path: Path) -> tuple[nn.Module, int]:
+def _load_file(name: str, preset: "WeightsEnum", content: Any, path: Path) -> tuple[nn.Module, int]:
     """Return the model and its number of classes."""
     state = state_of(content, path)
     module = _build_random(name, preset)

@@ -11,7 +11,6 @@ from typing import Final
 import torch
 from torch import nn
 from torch.nn.functional import interpolate
-from torchvision.ops import batched_nms
 
 PACKAGE: Final = "facenet-pytorch"
 """Package with the weights."""
@@ -146,6 +145,8 @@ def _square(boxes: torch.Tensor) -> torch.Tensor:
 
 
 def _nms(boxes: torch.Tensor, scores: torch.Tensor, max_overlap: float) -> torch.Tensor:
+    from torchvision.ops import batched_nms
+
     classes = scores.new_zeros(len(scores), dtype=torch.int64)
     return batched_nms(boxes, scores, classes, max_overlap)
 
