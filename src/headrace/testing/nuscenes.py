@@ -24,6 +24,8 @@ from headrace.errors import ConfigError
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.testing.synth_pixels import draw_picture
 
+__all__ = ["CAMERAS", "LIDAR", "NuScenesSet", "write_nuscenes"]
+
 CAMERAS = (
     "CAM_FRONT",
     "CAM_FRONT_RIGHT",

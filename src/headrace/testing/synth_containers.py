@@ -4,19 +4,20 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, get_args
 
-_MpegCodec = Literal["h264", "hevc", "mpeg4", "mpeg1video", "mpeg2video"]
-_WebCodec = Literal["vp8", "vp9", "av1", "theora"]
+_CurrentCodec = Literal["h264", "hevc", "vp8", "vp9", "av1"]
+_MpegCodec = Literal["mpeg1video", "mpeg2video", "mpeg4"]
 _H263Codec = Literal["h261", "h263", "h263p", "flv1", "rv10", "rv20"]
-_MicrosoftCodec = Literal["wmv1", "wmv2", "msmpeg4v2", "msmpeg4v3", "msvideo1", "msrle"]
-_EarlyCodec = Literal["cinepak", "svq1", "snow", "asv1", "asv2", "rpza", "smc", "roq"]
+_MicrosoftCodec = Literal["wmv1", "wmv2", "msmpeg4v2", "msmpeg4v3"]
+_EarlyCodec = Literal["cinepak", "svq1", "snow", "asv1", "asv2"]
 _JpegCodec = Literal["mjpeg", "ljpeg", "jpegls", "jpeg2000"]
-_StudioCodec = Literal["prores", "dnxhd", "cfhd", "dvvideo", "magicyuv"]
-_LosslessCodec = Literal["ffv1", "huffyuv", "ffvhuff", "utvideo", "rawvideo", "qtrle"]
+_StudioCodec = Literal["prores", "dnxhd", "cfhd", "dvvideo"]
+_LosslessCodec = Literal["ffv1", "huffyuv", "ffvhuff", "utvideo", "magicyuv", "rawvideo"]
 _PictureCodec = Literal["png", "apng", "gif"]
-_ScreenCodec = Literal["zlib", "zmbv", "flashsv", "flashsv2"]
+_ScreenCodec = Literal["qtrle", "zlib", "zmbv", "flashsv", "flashsv2"]
+_PaletteCodec = Literal["msvideo1", "msrle", "rpza", "smc", "roq"]
 Codec = Literal[
+    _CurrentCodec,
     _MpegCodec,
-    _WebCodec,
     _H263Codec,
     _MicrosoftCodec,
     _EarlyCodec,
@@ -25,10 +26,12 @@ Codec = Literal[
     _LosslessCodec,
     _PictureCodec,
     _ScreenCodec,
+    _PaletteCodec,
+    "theora",
 ]
 """Codec by FFmpeg's name, not the encoder's."""
 
-CODECS_WITH_B_FRAMES: tuple[Codec, ...] = get_args(_MpegCodec)
+CODECS_WITH_B_FRAMES: tuple[Codec, ...] = ("h264", "hevc", "mpeg4", "mpeg1video", "mpeg2video")
 
 ENCODERS: Mapping[Codec, str] = MappingProxyType(
     {
@@ -102,7 +105,7 @@ _ANY_CODEC: tuple[Codec, ...] = (
     *("mjpeg", "ljpeg", "jpegls", "jpeg2000", "cfhd", "dvvideo", "ffv1", "huffyuv", "ffvhuff"),
     *("utvideo", "magicyuv", "rawvideo", "png", "zlib", "zmbv", "flashsv", "msvideo1", "rpza"),
 )
-_BROADCAST: tuple[Codec, ...] = get_args(_MpegCodec)
+_BROADCAST: tuple[Codec, ...] = ("h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4")
 
 CODECS_IN: Mapping[Container, tuple[Codec, ...]] = MappingProxyType(
     {
