@@ -16,7 +16,7 @@ from benchmarks.media import DEFAULT_ROOT, NUM_FRAMES, describe, paths, recipe
 from benchmarks.record import Result, origin
 from headrace import open_index, read_frames
 from headrace.models.feature_extractor import FeatureExtractor
-from headrace.models.load_weights import with_weights
+from headrace.models.load import with_weights
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.provenance import Record
 from headrace.sampling.rho_estimate import burst_correlation

@@ -34,7 +34,7 @@ from benchmarks.worker import ROOT, headrace_command
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.report.totals import count_drops
-from headrace.runtime.threads import ThreadGroup, call_every
+from headrace.runtime.synchronization import ThreadGroup, call_every
 from headrace.testing.rtsp import RtspServer, can_serve_rtsp
 
 STEP_BYTES = 200

@@ -228,8 +228,7 @@ def forked_ranks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     context = multiprocessing.get_context("fork")
-    for module in ("rank_processes", "spawned_processes"):
-        monkeypatch.setattr(f"headrace.runtime.{module}.CONTEXT", context)
+    monkeypatch.setattr("headrace.runtime.spawned_processes.CONTEXT", context)
     yield
     torch.set_num_threads(threads)
 

@@ -28,7 +28,7 @@ import psutil
 import torch
 
 from forked import forked
-from headrace.runtime import child_spec
+from headrace.runtime import child_process
 
 
 class ForkedProcess:
@@ -73,7 +73,7 @@ class ForkedProcess:
 
 
 def _popen(arguments: Sequence[str], **given: Any) -> Any:
-    is_function = child_spec._START in arguments
+    is_function = child_process._START in arguments
     if not is_function or _has_sqlite_open():
         return subprocess.Popen(arguments, **given)
     return ForkedProcess(arguments, given["pass_fds"], given["stdin"] == subprocess.PIPE)
@@ -108,4 +108,4 @@ def _become_child(
         seed()
     sys.path[:] = json.loads(arguments[3])
     importlib.invalidate_caches()
-    child_spec.run_in_child(arguments[4:])
+    child_process.run_in_child(arguments[4:])

@@ -63,7 +63,7 @@ OWNERS = {
     "randomness": (
         r"random|secrets|numpy\.random|torch\.(rand\w*|(manual_)?seed|normal|bernoulli|multinomial)",
         # A token must not depend on a seed.
-        ["sampling/*", "models/load_weights.py", "sinks/web/access_control.py", "testing/*"],
+        ["sampling/*", "models/load.py", "sinks/web/access_control.py", "testing/*"],
     ),
     # Missing on Windows: tests/test_systems.py, docs/reference/systems.md.
     "parts of one operating system": (

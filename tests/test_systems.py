@@ -173,7 +173,7 @@ def test_features_that_windows_lacks_are_refused_by_name(videos, tmp_path):
             out=tmp_path / "frames",
             selection=module("headrace.sampling.selection").Keyframes(),
         )
-        child = module("headrace.runtime.child_spec").CommandSpec(name="own", arguments=("own",))
+        child = module("headrace.runtime.child_process").CommandSpec(name="own", arguments=("own",))
         launch = module("headrace.runs.launch.launching").Launch
         with refused(f"the spill store {tmp_path / 'spill'}", "WSL"):
             new.FrameLoader(videos, batch_size=4, spill=tmp_path / "spill")
@@ -190,7 +190,7 @@ def test_features_that_windows_lacks_are_refused_by_name(videos, tmp_path):
 
 def test_a_child_process_on_macos_ends_as_elsewhere():
     def check() -> None:
-        spec = import_module("headrace.runtime.child_spec")
+        spec = import_module("headrace.runtime.child_process")
         children = [
             spec.CommandSpec(
                 name=str(code), arguments=(sys.executable, "-Sc", f"raise SystemExit({code})")

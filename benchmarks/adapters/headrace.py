@@ -60,7 +60,7 @@ def show(stream: "Stream") -> None:
     """Show the stream until its end, with default options."""
     from headrace.live.address import parse_addresses
     from headrace.live.drop_policy import DropPolicy
-    from headrace.live.open_source import live_source
+    from headrace.live.realtime_source import live_source
     from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
     from headrace.units import parse_seconds
 

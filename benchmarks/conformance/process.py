@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.conformance.verdict import Ending, Verdict
 from headrace.errors import in_one_line
-from headrace.runtime.child_spec import FunctionSpec, Json
+from headrace.runtime.child_process import FunctionSpec, Json
 from headrace.runtime.supervisor import run_children
 
 _MAX_REASON = 600

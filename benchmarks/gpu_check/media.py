@@ -16,7 +16,7 @@ from benchmarks.command_line import call
 from benchmarks.gpu_check.step import print_reading
 from benchmarks.media import make_missing
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.testing.synth_codecs import Codec
+from headrace.testing.synth_containers import Codec
 
 GOP: Final = 30
 CODECS: Final[dict[str, Codec]] = {"h264": "h264", "h265": "hevc"}

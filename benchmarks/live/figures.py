@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from benchmarks.markdown import DISTURBED, figure, machine
 from headrace.profiling.provenance import Provenance, Record
 from headrace.runtime.distribution import Distribution
-from headrace.runtime.threads import call_every
+from headrace.runtime.synchronization import call_every
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from benchmarks.record import origin
 from benchmarks.worker import Ask, WorkerError
 from headrace.live.address import FileAddress
 from headrace.live.drop_policy import DropPolicy
-from headrace.live.realtime_file import RealtimeFile
+from headrace.live.realtime_source import RealtimeFile
 from headrace.runs.live.live_batches import ViewBatch
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runtime.clock import SYSTEM_CLOCK

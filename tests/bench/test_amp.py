@@ -6,7 +6,7 @@ from bench.records import recorded
 from decode.gpus import needs_gpu
 from headrace.bench.amp import AMP, AmpRecord, PrecisionAccuracy
 from headrace.bench.benchmark import Context
-from headrace.models.precision_support import is_native
+from headrace.models.device import is_native
 
 
 def record(bfloat16, *, native=True, is_random=False, device="cpu"):

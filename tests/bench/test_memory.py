@@ -8,7 +8,7 @@ from headrace.bench.memory_child import climb
 from headrace.bench.memory_processes import _cells, process_name
 from headrace.profiling.resource_usage import forget_peak, peak_memory_bytes
 from headrace.runs.run_options import ComputeOptions
-from headrace.runtime.child_spec import CompletedChild
+from headrace.runtime.child_process import CompletedChild
 
 HELD, FRAME = 1000, 10
 

@@ -8,7 +8,7 @@ from headrace.bench.overlap_variants import ComparedRepetitions, sequential, thr
 from headrace.bench.overlap_work import FrameResult, FrameTimeline, ModelWork
 from headrace.decode.open_decoder import open_index
 from headrace.errors import StageError
-from headrace.live.realtime_file import LoadGenerator
+from headrace.live.realtime_source import LoadGenerator
 from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
 from runs.tiny import tiny_classifier

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.cache.entry import Arrays
-from headrace.cache.key import ChunkKey
-from headrace.cache.result_cache import Cache
+from headrace.cache.cache_url import Cache
+from headrace.cache.key import Arrays, ChunkKey
 from headrace.cache.store import EntryInfo, StoreState
 from headrace.errors import CacheError
 

@@ -16,8 +16,7 @@ from torch import nn
 from cache.made import GROUPS, arrays, key
 from decode.backends import TORCHCODEC, needs_torchcodec
 from headrace import CacheError, DecoderConfig
-from headrace.cache.entry import CacheEntry, decode, encode
-from headrace.cache.key import ChunkKey, KeyDifference, differences
+from headrace.cache.key import CacheEntry, ChunkKey, KeyDifference, decode, differences, encode
 from headrace.extraction.features import signature_probe as probe
 from headrace.extraction.features.model_signature import decode_facts
 from headrace.models.compute import Compute

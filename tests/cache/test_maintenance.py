@@ -8,8 +8,7 @@ import pytest
 from cache.made import MemoryStore, arrays, key, same
 from cache.redis_server import CACHE_SETTINGS, redis_server
 from headrace.cache.cache_url import open_store
-from headrace.cache.entry import CacheEntry, encode
-from headrace.cache.key import KeyDifference
+from headrace.cache.key import CacheEntry, KeyDifference, encode
 from headrace.cache.maintenance import find, nearest, prune, verify
 from headrace.cache.sqlite_store import SqliteStore
 from headrace.errors import CacheError, ConfigError

@@ -12,10 +12,8 @@ import pytest
 from cache.made import cached, key, results, same, serve
 from cache.redis_server import CACHE_SETTINGS, free_port, redis_server
 from certificates import made
-from headrace.cache.cache_url import open_cache
-from headrace.cache.redis_settings import RedisAddress
+from headrace.cache.cache_url import Cache, open_cache, shown
 from headrace.cache.redis_store import GROUP_BYTES, MAX_ENTRY_BYTES, PREFIX, RedisStore
-from headrace.cache.result_cache import Cache
 from headrace.cache.store import FAILURES, PAUSE_SECONDS
 from headrace.errors import CacheError, ConfigError
 from headrace.testing.fake_clock import FakeClock
@@ -38,7 +36,7 @@ def server(shared):
 
 @pytest.fixture
 def redis_store(server):
-    store = RedisStore(RedisAddress.of(server.url))
+    store = RedisStore(server.url, shown(server.url))
     yield store
     store.close()
 
@@ -53,7 +51,7 @@ def start(tmp_path):
 
 
 def impatient(url):
-    return RedisStore(RedisAddress.of(url), timeout_seconds=0.05)
+    return RedisStore(url, shown(url), timeout_seconds=0.05)
 
 
 def served(url: str, rounds: int = 2) -> tuple[int, list[str]]:

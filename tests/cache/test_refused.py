@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from cache import made
-from headrace.cache import cache_url, entry, key, maintenance, redis_settings, result_cache
+from headrace.cache import cache_url, key, maintenance
 from headrace.cache import spill_store as spill
 from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
 
-MODULES = (cache_url, entry, key, maintenance, redis_settings, result_cache, spill)
+MODULES = (cache_url, key, maintenance, spill)
 
 
 @pytest.mark.parametrize(("call", "message"), calls_of(Path(__file__).with_name("refused.txt")))

@@ -4,9 +4,8 @@ import os
 
 import pytest
 
-from headrace.cache.maintenance import Verification, prune
+from headrace.cache.maintenance import SpillSegments, Verification, prune
 from headrace.cache.spill_folder import SpillFolder
-from headrace.cache.spill_maintenance import SpillSegments
 from headrace.cache.spill_store import SpillStore
 from headrace.errors import CacheError, ConfigError
 from headrace.runtime.posix import file_lock
@@ -93,7 +92,7 @@ def test_pruning_removes_the_least_recently_used_segments(store, segments, limit
 
 
 def test_a_locked_or_missing_store_is_an_error(store, segments, tmp_path, monkeypatch):
-    monkeypatch.setattr("headrace.cache.spill_maintenance._LOCK_SECONDS", 0.01)
+    monkeypatch.setattr("headrace.cache.maintenance._LOCK_SECONDS", 0.01)
     is_locked = pytest.raises(CacheError, match="is locked by a writing process")
     with file_lock(store._folder.lock_path), is_locked:
         prune(segments, to_bytes=0)

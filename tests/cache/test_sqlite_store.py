@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from cache.made import arrays, cached, key, results
-from headrace.cache.cache_url import FILE, open_cache
-from headrace.cache.result_cache import Cache
+from headrace.cache.cache_url import FILE, Cache, open_cache
 from headrace.cache.sqlite_file import shared_file_system
 from headrace.cache.sqlite_store import TOUCH_SECONDS, SqliteStore
 from headrace.errors import CacheError, ConfigError
@@ -142,7 +141,7 @@ import os, sys
 from pathlib import Path
 sys.path.insert(0, {str(TESTS)!r})
 from cache.made import arrays, key
-from headrace.cache.result_cache import Cache
+from headrace.cache.cache_url import Cache
 from headrace.cache.sqlite_store import SqliteStore
 path = Path(sys.argv[1])
 """

@@ -20,9 +20,8 @@ from headrace.decode.pyav import PyavDecoder
 from headrace.decode.seek_check import check_parity
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, Look, SynthClip, read_number
-from headrace.testing.synth_codecs import PIXEL_FORMATS
-from headrace.testing.synth_containers import CODECS_IN
-from headrace.testing.synth_outside import can_encode
+from headrace.testing.synth_containers import CODECS_IN, PIXEL_FORMATS
+from headrace.testing.synth_encoders import can_encode
 from headrace.video import nal
 from headrace.video.content_digest import digest_of
 from headrace.video.random_access import KEYFRAME_RULES, RandomAccess, classify_keyframe

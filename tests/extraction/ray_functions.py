@@ -10,7 +10,7 @@ import psutil
 from headrace.atomic_file import write_whole
 from headrace.extraction.journal import Journal, JournalEntry
 from headrace.runtime.posix import file_lock
-from headrace.runtime.worker_protocol import iter_rounds
+from headrace.runtime.worker_pool import iter_rounds
 
 
 def squares(argument, send):

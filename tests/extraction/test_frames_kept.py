@@ -10,7 +10,7 @@ from decode.gpus import needs_gpu
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import BackendError
 from headrace.extraction.frame_reader import FrameReader
-from headrace.models.gpu_memory import is_out_of_memory
+from headrace.models.device import is_out_of_memory
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex
 

@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 
 from headrace.extraction.ray.actor import ChunkRow, NodeRequirements, table_of, values_of
 from headrace.extraction.ray.settings import ActorResources, RaySettings, call_size
-from headrace.runtime.child_spec import CompletedChild
+from headrace.runtime.child_process import CompletedChild
 from headrace.testing.fake_clock import FakeClock
 
 

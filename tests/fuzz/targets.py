@@ -20,7 +20,7 @@ from fuzz.target import RECORDED, Target, recorded
 from headrace import DecodeJob, IndexStore, Proxies, Session, StreamIndex, open_decoder
 from headrace.cache import spill_folder
 from headrace.cache.cache_url import open_store
-from headrace.cache.entry import decode
+from headrace.cache.key import decode
 from headrace.cache.maintenance import verify
 from headrace.cache.spill_store import SpillStore
 from headrace.decode.image_files import is_image, read_image, upright_size

@@ -17,8 +17,7 @@ from typing import Literal
 from headrace.testing import damage
 from headrace.testing.synth import write_clip
 from headrace.testing.synth_clip import SynthClip
-from headrace.testing.synth_codecs import Codec
-from headrace.testing.synth_containers import Container
+from headrace.testing.synth_containers import Codec, Container
 from tests.kit import rewrite_mp4, rewrite_pes, rewrite_streams, rewrite_vp9
 from tests.kit.synth_draw_clip import draw_synth_clip
 

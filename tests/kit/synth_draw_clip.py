@@ -10,8 +10,14 @@ from random import Random
 from typing import Literal
 
 from headrace.testing.synth_clip import Look, Structure, SynthClip, Timing
-from headrace.testing.synth_codecs import CODECS_WITH_B_FRAMES, PIXEL_FORMATS, Codec
-from headrace.testing.synth_containers import CODECS_IN, RAW_CONTAINERS, Container
+from headrace.testing.synth_containers import (
+    CODECS_IN,
+    CODECS_WITH_B_FRAMES,
+    PIXEL_FORMATS,
+    RAW_CONTAINERS,
+    Codec,
+    Container,
+)
 
 _WEIGHTS: dict[Codec, int] = {
     "h264": 40,

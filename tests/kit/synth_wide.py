@@ -11,8 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.testing.synth_clip import Look, SynthClip, Timing
-from headrace.testing.synth_codecs import Codec
-from headrace.testing.synth_containers import Container
+from headrace.testing.synth_containers import Codec, Container
 
 _FRAGMENTED = (("movflags", "frag_keyframe+empty_moov+default_base_moof"),)
 _MEDIUM = ("preset", "medium")

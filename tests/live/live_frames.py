@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 
 from headrace.live.live_source import LiveFrame
-from headrace.runtime.item import Item, Span
+from headrace.runtime.stage import Item, Span
 
 
 def frame(

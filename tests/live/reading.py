@@ -5,9 +5,9 @@ from itertools import pairwise
 from headrace.live.address import parse_addresses
 from headrace.live.live_source import LiveFrame
 from headrace.live.open_options import SourceOptions
-from headrace.live.open_source import live_source
+from headrace.live.realtime_source import live_source
 from headrace.runtime.clock import SYSTEM_CLOCK
-from headrace.runtime.item import DroppedItem
+from headrace.runtime.stage import DroppedItem
 from headrace.runtime.waitable_source import Waiter
 
 QUICK = SourceOptions(open_timeout_seconds=3, stall_seconds=0.3)

@@ -17,10 +17,10 @@ from PIL import Image
 from headrace.errors import OpenError
 from headrace.live.address import PatternAddress, parse_addresses
 from headrace.live.connect_errors import ConnectError
-from headrace.live.open_options import BackOff, SourceOptions, open_options_of
-from headrace.live.pattern import PatternSource
+from headrace.live.open_options import BackOff, SourceOptions
+from headrace.live.realtime_source import PatternSource
 from headrace.live.stream_reader import ReceivedFrame, receive
-from headrace.runtime.item import DroppedItem
+from headrace.runtime.stage import DroppedItem
 from headrace.runtime.waitable_source import Waiter
 from headrace.testing.damage import concatenate, damage_packets
 from headrace.testing.fake_clock import FakeClock
@@ -286,10 +286,10 @@ def test_a_slow_decoder_skips_to_keyframes_and_counts_the_skipped_frames(stream)
     """The clock moves by 0.2 s for each decoded frame, and not for a skipped one."""
     clock, items = FakeClock(), []
     with http_server(answer_without_end(stream.read_bytes(), None)) as url:
-        opening = open_options_of(parse_addresses([url])[0], SourceOptions())
+        (address,) = parse_addresses([url])
 
         def read():
-            for item in receive(opening, SourceOptions(), Waiter(clock)):
+            for item in receive(address, SourceOptions(), Waiter(clock)):
                 if isinstance(item, ReceivedFrame | DroppedItem):
                     items.append(item)
                 if isinstance(item, ReceivedFrame):

@@ -5,7 +5,7 @@ import pytest
 from headrace.errors import OpenError
 from headrace.live.address import parse_addresses
 from headrace.live.live_source import LiveFrame
-from headrace.live.open_source import live_source
+from headrace.live.realtime_source import live_source
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.waitable_source import MergedSource, WaitableSource
 from live.reading import QUICK

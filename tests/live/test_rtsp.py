@@ -10,8 +10,8 @@ from certificates import made
 from headrace.errors import OpenError
 from headrace.live.address import parse_addresses
 from headrace.live.open_options import BackOff
-from headrace.runtime.item import DroppedItem
 from headrace.runtime.queue import Cancelled
+from headrace.runtime.stage import DroppedItem
 from headrace.testing.synth import SynthClip, read_number
 from live.reading import QUICK, Read
 from media import read_frames, real_clip, rgb

@@ -11,7 +11,7 @@ from headrace.live.network_source import GRACE_SECONDS, Watchdog
 from headrace.live.open_options import BackOff, SourceOptions
 from headrace.live.stream_reader import DecodeLag
 from headrace.live.timestamp_repair import ArrivalClock, TimestampRepair
-from headrace.runtime.item import DroppedItem
+from headrace.runtime.stage import DroppedItem
 
 MS = 1_000_000
 SECOND = 1000 * MS

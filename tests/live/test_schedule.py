@@ -7,8 +7,7 @@ import pytest
 
 from headrace import DecodeError, OpenError, open_index
 from headrace.live.address import PatternAddress
-from headrace.live.pattern import PatternSource
-from headrace.live.realtime_file import LoadGenerator
+from headrace.live.realtime_source import LoadGenerator, PatternSource
 from headrace.runtime.queue import Cancelled
 from headrace.runtime.waitable_source import Waiter
 from headrace.testing.damage import damage_packets

@@ -8,7 +8,7 @@ from torch import distributed
 
 from headrace import CameraStreamDataset, ConfigError
 from headrace.loaders.epochs import agreement, shard_of
-from headrace.runtime.rank_processes import run_ranks
+from headrace.runtime.spawned_processes import run_ranks
 from loaders.cameras.clips import write_layout
 
 

@@ -9,11 +9,10 @@ from torchvision.models import MobileNet_V2_Weights
 from decode.gpus import needs_gpu
 from headrace import IndexStore, load_clip
 from headrace.models.compute import Compute
-from headrace.models.device_transfer import PinnedCopy, copy_for, copy_to, transfer
+from headrace.models.device import PinnedCopy, copy_for, copy_to, transfer
 from headrace.models.feature_extractor import FeatureExtractor
-from headrace.models.load import load_classifier, load_clip_classifier, load_detector
-from headrace.models.load_weights import with_weights
-from headrace.models.prepare import prepare
+from headrace.models.load import load_classifier, load_clip_classifier, load_detector, with_weights
+from headrace.models.model import prepare
 from headrace.models.results import BoxChoice
 from headrace.preprocess.levels import build_preprocess
 from headrace.testing.fake_clock import FakeClock
@@ -43,15 +42,15 @@ def test_real_weights_on_real_frames_predict_what_torchvision_predicts(frames):
     assert all(list(row) == sorted(row, reverse=True) for row in labels.confidence)
 
 
-CLIPS = {
-    "r3d_18": (2, 3, 4, 56, 56),
-    "s3d": (1, 3, 14, 224, 224),
-    "mvit_v1_b": (1, 3, 16, 224, 224),
-    "swin3d_t": (2, 3, 4, 64, 64),
-}
+CLIPS = [
+    ("r3d_18", (2, 3, 4, 56, 56)),
+    ("s3d", (1, 3, 14, 224, 224)),
+    pytest.param("mvit_v1_b", (1, 3, 16, 224, 224), marks=pytest.mark.slow),
+    ("swin3d_t", (2, 3, 4, 64, 64)),
+]
 
 
-@pytest.mark.parametrize(("name", "shape"), CLIPS.items())
+@pytest.mark.parametrize(("name", "shape"), CLIPS)
 def test_a_video_model_labels_each_clip_of_a_batch(name, shape):
     model, scores = load_clip_classifier(name, "none", top_k=2), []
     model.module.register_forward_hook(lambda module, args, output: scores.append(output))
@@ -177,9 +176,11 @@ FAMILIES = [
 
 @pytest.mark.parametrize(("name", "layer", "shape"), FAMILIES)
 def test_layers_of_every_family_are_found_by_name(name, layer, shape):
-    built = with_weights(name, "none")
-    with torch.inference_mode():
-        features = FeatureExtractor(built.module, layer)(torch.rand(built.input.shape(1, (64, 64))))
+    """On the meta device, which computes only shapes; a detector's resizing needs values."""
+    device = torch.device("cpu" if name.startswith("ssdlite") else "meta")
+    with device, torch.inference_mode():
+        built = with_weights(name, "none")
+        features = FeatureExtractor(built.module, layer)(torch.ones(built.input.shape(1, (64, 64))))
     assert features.shape == (1, *shape)
 
 

@@ -8,8 +8,8 @@ import torch
 
 from headrace.decode.image_files import read_image
 from headrace.errors import BackendError
-from headrace.models.faces import weight_files
 from headrace.models.load import load_detector
+from headrace.models.mtcnn import face_weights
 from headrace.models.outputs import BoxDecoder, ToLabels, describe_value
 from headrace.models.results import BoxChoice, ClassNames
 from headrace.preprocess.levels import build_preprocess
@@ -146,7 +146,7 @@ def test_images_smaller_than_the_smallest_face_have_no_boxes(mtcnn, size):
 
 
 def test_the_weight_files_of_the_package_are_found():
-    assert [path.name for path in weight_files()] == ["pnet.pt", "rnet.pt", "onet.pt"]
+    assert [path.name for path in face_weights()] == ["pnet.pt", "rnet.pt", "onet.pt"]
 
 
 def test_the_package_is_not_imported_and_a_missing_one_is_named(monkeypatch):

@@ -10,9 +10,9 @@ from decode.gpus import needs_no_gpu
 from forked import in_a_fork
 from headrace.errors import BackendError
 from headrace.models.compute import Compute
+from headrace.models.device import autocast_dtype, emulation, is_native
 from headrace.models.load import load_classifier, load_detector
-from headrace.models.precision_support import autocast_dtype, emulation, is_native
-from headrace.models.prepare import FixedBatch, compile_module, prepare
+from headrace.models.model import FixedBatch, compile_module, prepare
 from headrace.runs.model_setup import precision_notes
 from headrace.runs.run_options import ComputeOptions, ExecutionOptions
 from headrace.testing.fake_clock import FakeClock

@@ -9,13 +9,11 @@ from torchvision import models
 
 from headrace.errors import ConfigError
 from headrace.models import (
+    catalogue,
     compute,
     evaluation_mode,
     feature_extractor,
-    head,
-    listing,
     load,
-    load_weights,
     outputs,
     results,
     split_model,
@@ -42,7 +40,7 @@ def resnet18():
         return models.resnet18().eval()
 
 
-MODULES = (compute, evaluation_mode, feature_extractor, head, listing, load, load_weights, outputs)
+MODULES = (catalogue, compute, evaluation_mode, feature_extractor, load, outputs)
 
 
 @pytest.mark.parametrize(("call", "message"), calls_of(Path(__file__).with_name("refused.txt")))

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 from torch import nn
+from torchvision import models
 
 from headrace.errors import ConfigError
 from headrace.models.model import Model
@@ -45,6 +46,14 @@ class Failing(nn.Module):
 
     def forward(self, batch: torch.Tensor) -> torch.Tensor:
         raise RuntimeError("out of memory\nwith a long story")
+
+
+def bare(name: str, **options: object) -> nn.Module:
+    """Return a torchvision model without memory for its weights, if it can be built so."""
+    if name in ("googlenet", "inception_v3"):
+        options = {"init_weights": False, **options}
+    with torch.device("cpu" if name.startswith("regnet") else "meta"):
+        return models.get_model(name, weights=None, **options)
 
 
 def tiny(

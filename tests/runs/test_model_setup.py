@@ -9,8 +9,7 @@ import torch
 from headrace.errors import BackendError, ConfigError
 from headrace.models.load import load_classifier
 from headrace.models.memory_table import MemoryCell, MemoryTables
-from headrace.models.model import Model
-from headrace.models.prepare import FixedBatch, fit_to_shape
+from headrace.models.model import FixedBatch, Model, fit_to_shape
 from headrace.runs.model_setup import halve_until_it_fits, known_peaks, memory_key
 from headrace.runs.run_options import ComputeOptions, ExecutionOptions
 from headrace.runtime.clock import SYSTEM_CLOCK

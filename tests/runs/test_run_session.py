@@ -18,9 +18,8 @@ from headrace.runs.file_run import decode_ahead_record
 from headrace.runs.output_folder import prepare_folder
 from headrace.runs.run_session import make_step, pipeline_records
 from headrace.runs.run_stages import Transfer
-from headrace.runtime.item import Span
 from headrace.runtime.pipeline import Pipeline
-from headrace.runtime.stage import Stage
+from headrace.runtime.stage import Span, Stage
 from headrace.sinks.coco import CocoFile
 from headrace.sinks.result_rows import open_boxes, open_predictions
 from headrace.testing.fake_clock import FakeClock

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headrace.errors import DecodeError
-from headrace.runtime.hang_detector import arm_watchdog, disarm_watchdog
 from headrace.runtime.supervisor import iter_messages
-from headrace.runtime.worker_protocol import iter_claimed_chunks
+from headrace.runtime.worker_pool import arm_watchdog, disarm_watchdog, iter_claimed_chunks
 
 
 def squared(number, send):

@@ -3,9 +3,9 @@
 import sys
 import threading
 
-from headrace.runtime.child_spec import CommandSpec, FunctionSpec
+from headrace.runtime.child_process import CommandSpec, FunctionSpec
 from headrace.runtime.process_pipeline import ProcessPipeline, ProcessStage
-from headrace.runtime.rank_processes import run_ranks
+from headrace.runtime.spawned_processes import run_ranks
 from headrace.runtime.supervisor import PersistentChild, run_children
 from runtime import child_functions
 

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import StageError
-from headrace.runtime.item import DroppedItem
 from headrace.runtime.pipeline import Pipeline
-from headrace.runtime.stage import Aggregate, SlidingWindows, Stage
+from headrace.runtime.stage import Aggregate, DroppedItem, SlidingWindows, Stage
 from headrace.runtime.synchronization import CapacityLimiter
 from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import fails_on, happens, headrace_threads, ran, values

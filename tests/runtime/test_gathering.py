@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import StageError
-from headrace.runtime.item import DroppedItem, Item, Span
 from headrace.runtime.pipeline import Pipeline
-from headrace.runtime.stage import Aggregate, SlidingWindows, Stage
+from headrace.runtime.stage import Aggregate, DroppedItem, Item, SlidingWindows, Span, Stage
 from headrace.runtime.waitable_source import WaitableSource
 from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import collect, fails_on, happens, ran, values

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import MediaError, StageError
-from headrace.runtime.item import Item, Span
 from headrace.runtime.pipeline import Pipeline
-from headrace.runtime.stage import Stage
+from headrace.runtime.stage import Item, Span, Stage
 from headrace.testing.fake_clock import FakeClock
 from runtime import in_time
 

@@ -14,7 +14,7 @@ import pytest
 from headrace.errors import ConfigError, DecodeError, StageError
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.process_pipeline import ProcessPipeline, ProcessStage
-from headrace.runtime.rank_processes import Participant, Rendezvous, run_ranks
+from headrace.runtime.spawned_processes import Participant, Rendezvous, run_ranks
 from runtime import child_functions
 from runtime.in_time import TIMEOUT_SECONDS, Call
 from runtime.parents import PARENTS
@@ -172,7 +172,7 @@ def test_only_the_parent_receives_an_interrupt():
 
 COMER = """
 import sys
-from headrace.runtime.rank_processes import Participant
+from headrace.runtime.spawned_processes import Participant
 comer = Participant(sys.argv[1])
 comer.send("there")
 comer.send(comer.wait())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.runtime import (
-    child_spec,
+    child_process,
     fan_out,
     imap,
     pipeline,
@@ -19,14 +19,14 @@ from headrace.runtime import (
     synchronization,
     waitable_source,
 )
-from headrace.runtime.child_spec import CommandSpec, FunctionSpec
+from headrace.runtime.child_process import CommandSpec, FunctionSpec
 from headrace.runtime.stage import Aggregate
 from runtime import child_functions
 from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
 
 MODULES = (
-    *(child_functions, child_spec, fan_out, imap, pipeline, process_pipeline, queue),
+    *(child_functions, child_process, fan_out, imap, pipeline, process_pipeline, queue),
     *(processor_affinity, stage, supervisor, synchronization, waitable_source),
 )
 NAMES = names_in(

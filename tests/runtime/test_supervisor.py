@@ -11,12 +11,9 @@ import psutil
 import pytest
 
 from headrace.runtime import supervisor as children
-from headrace.runtime.child_process import ChildProcess
-from headrace.runtime.child_spec import CommandSpec, FunctionSpec
-from headrace.runtime.hang_detector import has_stalled
+from headrace.runtime.child_process import ChildProcess, CommandSpec, FunctionSpec
 from headrace.runtime.supervisor import LineRpcProcess, PersistentChild, run_children
-from headrace.runtime.worker_pool import PoolTask, run_chunks
-from headrace.runtime.worker_protocol import claim_chunk
+from headrace.runtime.worker_pool import PoolTask, claim_chunk, has_stalled, run_chunks
 from headrace.testing.fake_clock import FakeClock
 from runtime import child_functions as does
 

@@ -7,10 +7,9 @@ from contextlib import nullcontext, suppress
 import pytest
 
 from headrace.errors import StageError
-from headrace.runtime.hang_detector import HangDetector
-from headrace.runtime.imap import imap
+from headrace.runtime.imap import HangDetector, imap
 from headrace.runtime.queue import BoundedQueue, Cancelled, Closed
-from headrace.runtime.threads import ThreadGroup, closing_iterator
+from headrace.runtime.synchronization import ThreadGroup, closing_iterator
 from headrace.runtime.waitable_source import ReaderThread, Waiter
 from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import TIMEOUT_SECONDS, Call, happens, headrace_threads, printed
@@ -55,7 +54,7 @@ def test_one_of_the_threads_may_close_the_group():
 def test_a_block_that_is_never_left_does_not_block_the_exit():
     script = f"""
 import threading
-from headrace.runtime.threads import ThreadGroup
+from headrace.runtime.synchronization import ThreadGroup
 stop = threading.Event()
 def work():
     stop.wait({TIMEOUT_SECONDS})

@@ -7,10 +7,9 @@ from itertools import count
 import pytest
 
 from headrace.errors import MediaError, StageError
-from headrace.runtime.item import DroppedItem, Span
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.queue import Cancelled
-from headrace.runtime.stage import Aggregate, SlidingWindows, Stage
+from headrace.runtime.stage import Aggregate, DroppedItem, SlidingWindows, Span, Stage
 from headrace.runtime.waitable_source import MergedSource, WaitableSource
 from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import fails_on, happens, headrace_threads, left_by, ran

@@ -5,11 +5,10 @@ import threading
 
 import pytest
 
+from headrace.runtime.asgi_server import UpdateCounter
 from headrace.runtime.clock import SYSTEM_CLOCK, SystemClock, WallTime, iso_text
-from headrace.runtime.latest_value import LatestValue
 from headrace.runtime.queue import Cancelled
-from headrace.runtime.synchronization import CapacityLimiter, Sequencer
-from headrace.runtime.threads import call_every
+from headrace.runtime.synchronization import CapacityLimiter, Sequencer, call_every
 from headrace.runtime.waitable_source import Waiter
 from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import Call, WatchedClock, happens
@@ -177,63 +176,57 @@ def test_a_failed_ticket_is_over():
 LONG = 30.0
 
 
-def test_the_latest_value_replaces_an_unread_one():
-    newest: LatestValue[str] = LatestValue()
-    assert newest.get() is None
-    newest.put("a")
-    newest.put("b")
-    assert newest.get() == (2, "b")
-
-
 def test_a_coroutine_is_woken_from_another_thread():
-    newest: LatestValue[str] = LatestValue()
+    updates = UpdateCounter()
 
     async def wait():
-        waiting = [asyncio.create_task(newest.wait(0, LONG)) for _ in range(3)]
+        waiting = [asyncio.create_task(updates.wait(0, LONG)) for _ in range(3)]
         await asyncio.sleep(0)
-        assert newest.waiting == 3
-        putting = Call(lambda: newest.put("a"))
+        assert len(updates._waiting) == 3
+        counting = Call(updates.increase)
         found = await asyncio.gather(*waiting)
-        putting.result()
-        return found, newest.waiting
+        counting.result()
+        return found
 
-    assert asyncio.run(wait()) == ([True] * 3, 0)
+    assert asyncio.run(wait()) == [True] * 3
+    assert (updates.number, updates._waiting) == (1, set())
 
 
 def test_wait_has_a_timeout():
-    newest: LatestValue[str] = LatestValue()
-    newest.put("a")
+    updates = UpdateCounter()
+    updates.increase()
 
     async def wait():
-        return await newest.wait(0, LONG), await newest.wait(1, 0.001), newest.waiting
+        return await updates.wait(0, LONG), await updates.wait(1, 0.001)
 
-    assert asyncio.run(wait()) == (True, False, 0)
+    assert asyncio.run(wait()) == (True, False)
+    assert updates._waiting == set()
 
 
 def test_close_ends_all_waits():
-    newest: LatestValue[str] = LatestValue()
+    updates = UpdateCounter()
 
     async def wait():
-        waiting = asyncio.create_task(newest.wait(0, LONG))
+        waiting = asyncio.create_task(updates.wait(0, LONG))
         await asyncio.sleep(0)
-        newest.close()
-        return await waiting, await newest.wait(0, LONG)
+        updates.close()
+        return await waiting, await updates.wait(0, LONG)
 
     assert asyncio.run(wait()) == (False, False)
 
 
 def test_a_cancelled_wait_is_forgotten():
-    newest: LatestValue[str] = LatestValue()
+    updates = UpdateCounter()
 
     async def wait():
-        waiting = asyncio.create_task(newest.wait(0, LONG))
+        waiting = asyncio.create_task(updates.wait(0, LONG))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-        newest.put("a")
-        return newest.waiting
+        updates.increase()
 
-    assert asyncio.run(wait()) == 0
+    asyncio.run(wait())
+    assert updates._waiting == set()
 
 
 def test_call_every_calls_until_the_block_ends():

@@ -16,8 +16,8 @@ from headrace.cache.maintenance import verify
 from headrace.cli import main
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
+from headrace.models.checkpoint import TrainedHead
 from headrace.models.memory_table import MemoryKey, MemoryTables
-from headrace.models.trained_head import TrainedHead
 from headrace.profiling.session import Session
 from headrace.video.source import Source
 from surface.kept_states import LOADERS, RECORDED, VIDEOS, epoch_sampler, held, slot_memory, taken

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headrace.testing.synth import read_bars, read_number, write_clip, write_streams
 from headrace.testing.synth_audio import write_audio
 from headrace.testing.synth_clip import Look, SynthClip, Timing
-from headrace.testing.synth_outside import can_encode
+from headrace.testing.synth_encoders import can_encode
 from headrace.testing.synth_pixels import BARS, Colour, draw_picture, tags_of, to_ycbcr
 from headrace.video.frame_barcode import MIN_SIDE, NUMBERS
 from media import read_frames, rgb

@@ -110,7 +110,7 @@ def prepared(
         ConfigError, BackendError, MediaError: model, device or video is not available.
     """
     from headrace.bench.model_variants import ModelRuns, cache_frames
-    from headrace.models.precision_support import check_available
+    from headrace.models.device import check_available
     from headrace.runs.model_setup import compute_resources
     from headrace.runs.run_options import ExecutionOptions
 

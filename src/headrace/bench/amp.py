@@ -70,7 +70,7 @@ def _prepare(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpReco
         ConfigError, BackendError, MediaError: model, device or video is not available.
     """
     from headrace.bench.model_variants import model_runs, scores
-    from headrace.models.precision_support import is_native
+    from headrace.models.device import is_native
 
     is_cpu = config.device == "cpu"
     with model_runs(config, context) as runs:

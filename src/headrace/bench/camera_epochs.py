@@ -16,7 +16,7 @@ from headrace.measuring.interleaved import Stopwatch, interleave
 from headrace.profiling.number_format import counted, seconds
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.processor_affinity import available_cores
-from headrace.runtime.rank_processes import run_ranks
+from headrace.runtime.spawned_processes import run_ranks
 from headrace.video.camera_layout import CameraLayout, camera_names
 
 CameraSetup = tuple[CameraVariant, int, int]

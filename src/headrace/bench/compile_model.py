@@ -25,7 +25,7 @@ from headrace.report.drawing import MARK, Chart
 from headrace.report.drawing import PLAIN as GREY
 
 if TYPE_CHECKING:
-    from headrace.models.prepare import Compiler
+    from headrace.models.model import Compiler
 
 PLAIN: Final = "plain"
 COMPILED: Final = "compiled"
@@ -72,7 +72,7 @@ def prepared(
         BackendError: the model cannot be compiled here, or its scores change.
     """
     from headrace.bench.model_variants import check_scores_equal, model_runs, scores
-    from headrace.models.prepare import compile_module
+    from headrace.models.model import compile_module
 
     with model_runs(config, context) as runs:
         plain = runs.compute.compute()

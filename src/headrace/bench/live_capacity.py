@@ -16,7 +16,7 @@ from headrace.bench.ladder import Scale, highest_held, lowest_broken, next_level
 from headrace.bench.live_load import SETTLING_SECONDS, LiveRepetition, live_plan, time_live_plan
 from headrace.config_fields import Option
 from headrace.live.drop_policy import OverloadName
-from headrace.live.realtime_file import LoadGenerator
+from headrace.live.realtime_source import LoadGenerator
 from headrace.measuring.interleaved import SAME_AGAIN, UNTESTED, cores_of_others, disturbance
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import counted, decimal, milliseconds, percent, seconds

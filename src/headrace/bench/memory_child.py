@@ -11,16 +11,13 @@ import torch
 
 from headrace.errors import BackendError
 from headrace.models.compute import Compute, Device
-from headrace.models.device_transfer import transfer
-from headrace.models.gpu_memory import is_out_of_memory, release_memory
+from headrace.models.device import is_out_of_memory, operation_threads, release_memory, transfer
 from headrace.models.load import load_classifier
 from headrace.models.memory_table import predicted_peak
-from headrace.models.model import Model
-from headrace.models.precision_support import operation_threads
-from headrace.models.prepare import prepare
+from headrace.models.model import Model, prepare
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.profiling.resource_usage import forget_peak, peak_memory_bytes
-from headrace.runtime.child_spec import Json
+from headrace.runtime.child_process import Json
 
 _GPU_SHARE = 0.9
 """Share of free GPU memory that is used, as for `--batch-size auto`."""

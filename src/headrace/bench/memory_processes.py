@@ -13,11 +13,11 @@ from headrace.bench.memory_child import measure_row
 from headrace.errors import BackendError, ConfigError, in_one_line
 from headrace.measuring.interleaved import OnProgress, grouped
 from headrace.models.compute import Compute, Precision
+from headrace.models.device import check_available
 from headrace.models.load import load_classifier
 from headrace.models.memory_table import MemoryCell, MemoryKey, MemoryTables
-from headrace.models.precision_support import check_available
 from headrace.runs.model_setup import memory_key
-from headrace.runtime.child_spec import KILLED, CompletedChild, FunctionSpec, Json
+from headrace.runtime.child_process import KILLED, CompletedChild, FunctionSpec, Json
 from headrace.runtime.supervisor import run_children
 from headrace.units import parse_bytes
 

@@ -21,11 +21,9 @@ from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, ConfigError
 from headrace.extraction.frame_reader import FrameReader
 from headrace.models.compute import Compute, Device
-from headrace.models.device_transfer import transfer
+from headrace.models.device import check_available, operation_threads, transfer
 from headrace.models.load import load_classifier
-from headrace.models.model import Model
-from headrace.models.precision_support import check_available, operation_threads
-from headrace.models.prepare import prepare
+from headrace.models.model import Model, prepare
 from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
 from headrace.preprocess.spec import InputSpec, PrepLevel

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.live.realtime_file import LoadGenerator
+from headrace.live.realtime_source import LoadGenerator
 from headrace.models.results import Labels
 from headrace.runtime.waitable_source import Waiter
 from headrace.video.stream_index import StreamIndex

@@ -28,14 +28,14 @@ from headrace.bench.overlap_work import (
 )
 from headrace.errors import StageError
 from headrace.live.drop_policy import DropPolicy
-from headrace.live.realtime_file import LoadGenerator
+from headrace.live.realtime_source import LoadGenerator
 from headrace.measuring.interleaved import Stopwatch, interleave
 from headrace.runs.live.live_batches import ViewBatch
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.clock import Clock
-from headrace.runtime.item import Span
 from headrace.runtime.process_pipeline import ProcessPipeline
+from headrace.runtime.stage import Span
 from headrace.runtime.waitable_source import Waiter
 from headrace.video.stream_index import StreamIndex
 

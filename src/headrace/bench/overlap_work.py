@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from headrace.bench.overlap_decoding import SharedFrame, decoding
+from headrace.models.device import operation_threads
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
-from headrace.models.precision_support import operation_threads
 from headrace.models.results import Labels
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.preprocess.spec import InputSpec, PrepLevel

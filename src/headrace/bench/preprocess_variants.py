@@ -30,8 +30,8 @@ from headrace.bench.preprocess import (
 )
 from headrace.bench.variant_benchmark import VariantSet, Work
 from headrace.models.compute import Compute
+from headrace.models.device import operation_threads
 from headrace.models.model import Model
-from headrace.models.precision_support import operation_threads
 from headrace.models.results import Labels
 from headrace.preprocess.levels import Frames, Preprocess, build_preprocess
 from headrace.preprocess.spec import PrepLevel

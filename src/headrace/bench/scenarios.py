@@ -11,7 +11,7 @@ from headrace.bench.charts import Charts, Line, lines
 from headrace.bench.config import ThreadedModelConfig, indexes_of
 from headrace.bench.live_load import LiveRepetition, live_plan, time_live_plan
 from headrace.config_fields import Option
-from headrace.live.realtime_file import LoadGenerator
+from headrace.live.realtime_source import LoadGenerator
 from headrace.measuring.interleaved import AGAIN, RepetitionRow, interleave
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import decimal, milliseconds, percent, seconds

@@ -30,7 +30,7 @@ from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.decode.pyav import PyavDecoder
 from headrace.errors import BackendError
 from headrace.models.compute import Device
-from headrace.models.device_transfer import Copy, PinnedCopy, copy_to
+from headrace.models.device import Copy, PinnedCopy, copy_to
 from headrace.preprocess.levels import Frames, build_preprocess
 from headrace.preprocess.spec import InputSpec
 from headrace.runs.run_stages import Transfer

@@ -1,4 +1,4 @@
-"""Store in a Redis or Valkey server, shared by many machines."""
+"""Store in a Redis or Valkey server, shared by many machines; the settings that suit it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -9,7 +9,6 @@ from redis.backoff import NoBackoff
 from redis.exceptions import NoPermissionError
 from redis.retry import Retry
 
-from headrace.cache.redis_settings import SETTINGS, RedisAddress, RedisSettings
 from headrace.cache.store import EntryInfo, StoreState, groups_by_size
 from headrace.errors import CacheError, ConfigError, first_line
 
@@ -31,17 +30,22 @@ _DIGEST_CHARACTERS: Final = 64
 class RedisStore:
     """A `Store` in a server, which limits and evicts entries by its own settings."""
 
-    def __init__(self, address: RedisAddress, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+    def __init__(self, url: str, where: str, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         """Set the server; send nothing yet.
+
+        Args:
+            url: Address, with the password.
+            where: Address for messages, without it.
+            timeout_seconds: See `TIMEOUT_SECONDS`.
 
         Raises:
             ConfigError: a TLS file of the address cannot be used.
         """
-        self.where = str(address)
+        self.where = where
         self.max_entry_bytes = MAX_ENTRY_BYTES
         try:
             self._client: Any = redis.Redis.from_url(
-                address.url,
+                url,
                 socket_timeout=timeout_seconds,
                 socket_connect_timeout=timeout_seconds,
                 # One retry, for a connection that the server closed; none for a slow one.
@@ -51,14 +55,14 @@ class RedisStore:
                 health_check_interval=0,
             )
         except (redis.RedisError, OSError, ValueError) as error:
-            raise ConfigError(f"the cache server {address} cannot be used: {error}") from error
+            raise ConfigError(f"the cache server {where} cannot be used: {error}") from error
 
     def open(self) -> Sequence[str]:
         """Connect to the server, and check its settings: see `Store.open`."""
         try:
             with self._errors_as("reached"):
                 self._client.ping()
-                return self._policy().problems()
+                return _problems(self._settings())
         except _RejectedError as error:
             raise ConfigError(
                 f"the cache server {self.where} rejects the user or password; give them as "
@@ -121,15 +125,15 @@ class RedisStore:
         """Return the current state; lists all keys, about a second per million."""
         sizes = [entry.size_bytes for entry in self.list_entries()]
         with self._errors_as("read"):
-            policy, statistics = self._policy(), self._client.info("stats")
+            settings, statistics = self._settings(), self._client.info("stats")
         return StoreState(
             where=self.where,
             entries=len(sizes),
             size_bytes=sum(sizes),
-            bound_bytes=policy.bound_bytes or None,
+            bound_bytes=_bound_bytes(settings) or None,
             hits=statistics.get("keyspace_hits"),
             misses=statistics.get("keyspace_misses"),
-            notes=tuple(policy.problems()),
+            notes=tuple(_problems(settings)),
         )
 
     def close(self) -> None:
@@ -144,22 +148,20 @@ class RedisStore:
                 line.strlen(name)
             return [int(size) for size in line.execute()]
 
-    def _policy(self) -> RedisSettings:
-        """Return the settings, from INFO if CONFIG is forbidden."""
+    def _settings(self) -> dict[str, str]:
+        """Return the reported settings among `_SETTINGS`, from INFO if CONFIG is forbidden."""
         try:
-            settings = self._client.config_get(*SETTINGS)
+            settings = self._client.config_get(*_SETTINGS)
         except redis.ResponseError:
             try:
                 info = {**self._client.info("memory"), **self._client.info("persistence")}
             except redis.ResponseError:
                 info = {}
-            names = {"maxmemory": "maxmemory", "maxmemory_policy": "maxmemory-policy"}
-            settings = {name: str(info[its]) for its, name in names.items() if its in info}
+            names = {name.replace("-", "_"): name for name in _SETTINGS}
+            settings = {names[field]: info[field] for field in names if field in info}
             if "aof_enabled" in info:
                 settings["appendonly"] = "yes" if info["aof_enabled"] else "no"
-        return RedisSettings.of_settings(
-            {str(name): str(value) for name, value in settings.items()}
-        )
+        return {str(name): str(value) for name, value in settings.items()}
 
     @contextmanager
     def _errors_as(self, what: str) -> Iterator[None]:
@@ -178,6 +180,37 @@ class RedisStore:
             # Another program on the port may send any reply.
             reason = first_line(error).rstrip(".")
             raise CacheError(f"{self.where} cannot be {what}: {reason}") from error
+
+
+_SETTINGS: Final = ("maxmemory", "maxmemory-policy", "save", "appendonly")
+"""Settings that matter for a cache."""
+_ADVICE: Final = "deploy/redis.conf has suitable settings"
+
+
+def _bound_bytes(settings: Mapping[str, str]) -> int | None:
+    """Return the max bytes of all entries; 0: no limit; None: not reported."""
+    bound = settings.get("maxmemory", "")
+    return int(bound) if bound.isdecimal() else None
+
+
+def _problems(settings: Mapping[str, str]) -> list[str]:
+    """Return problems, one line each; empty for a server that is set up as a cache."""
+    problems = []
+    bound_bytes, eviction = _bound_bytes(settings), settings.get("maxmemory-policy")
+    if bound_bytes is None and eviction is None:
+        return [f"does not report its eviction policy; {_ADVICE}"]
+    if bound_bytes == 0:
+        problems.append("has no maxmemory, so it may use all memory of its machine")
+    elif eviction == "noeviction":
+        problems.append("has the policy noeviction, so it stores nothing new once full")
+    elif eviction is not None and eviction.startswith("volatile-"):
+        problems.append(
+            f"has the policy {eviction}, which never evicts results, so it stores nothing new once "
+            "full"
+        )
+    if settings.get("save") or settings.get("appendonly") == "yes":
+        problems.append("saves entries to disk, which a cache does not need")
+    return [*problems, _ADVICE] if problems else []
 
 
 class _RejectedError(CacheError):

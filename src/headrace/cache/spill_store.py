@@ -17,8 +17,7 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.cache.entry import WRONG_CHECKSUM
-from headrace.cache.result_cache import ignore_warning
+from headrace.cache.key import WRONG_CHECKSUM
 from headrace.cache.spill_folder import (
     MAX_PAYLOAD_BYTES,
     MAX_RECORDS,
@@ -28,7 +27,7 @@ from headrace.cache.spill_folder import (
     checksum,
 )
 from headrace.cache.spill_table import FrameTable
-from headrace.cache.store import CircuitBreaker
+from headrace.cache.store import CircuitBreaker, ignore_warning
 from headrace.errors import ConfigError, reason_of
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.fork_safety import ForkSafeLock

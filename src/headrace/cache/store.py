@@ -1,4 +1,4 @@
-"""Interface of a store of entries, its counters, and the circuit breaker for a failing one."""
+"""Interface of a store of entries, and the circuit breaker for a failing one."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -103,28 +103,8 @@ def groups_by_size(sized: Iterable[tuple[Item, int]], max_bytes: int) -> Iterato
         yield group
 
 
-@dataclass(kw_only=True)
-class CacheCounters:
-    """Counters of a cache: hits + misses = look-ups."""
-
-    hits: int = 0
-    """Results that came from the cache."""
-    misses: int = 0
-    """Results that did not come from the cache, for any reason."""
-    stored: int = 0
-    """Results that were stored."""
-    unstored: int = 0
-    """Results that were not stored: the store failed, is full, or pauses after failures."""
-    too_large: int = 0
-    """Unstored results above the store's maximum size."""
-    damaged: int = 0
-    """Entries that were damaged; also counted as misses."""
-    errors: int = 0
-    """Failures of the store, of any operation."""
-    read_bytes: int = 0
-    """Bytes of hits."""
-    written_bytes: int = 0
-    """Bytes of stored results."""
+def ignore_warning(warning: str) -> None:
+    """Ignore a warning; `warnings` of the cache or store has it."""
 
 
 FAILURES: Final = 3

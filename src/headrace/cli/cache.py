@@ -17,8 +17,7 @@ from headrace.cli.sources import read_text
 
 if TYPE_CHECKING:
     from headrace.cache.key import ChunkKey, KeyDifference
-    from headrace.cache.maintenance import Pruning
-    from headrace.cache.spill_maintenance import SpillSegments
+    from headrace.cache.maintenance import Pruning, SpillSegments
     from headrace.cache.spill_store import SpillState
     from headrace.cache.store import Store, StoreState
 
@@ -230,8 +229,8 @@ def _store(text: str, *, repairs: bool = False) -> "Iterator[Store]":
 
 
 def _segments(spill: Path) -> "SpillSegments":
+    from headrace.cache.maintenance import SpillSegments
     from headrace.cache.spill_folder import SpillFolder
-    from headrace.cache.spill_maintenance import SpillSegments
 
     return SpillSegments(SpillFolder(spill.expanduser(), budget=None))
 

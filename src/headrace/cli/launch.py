@@ -15,7 +15,7 @@ from headrace.cli.signals import INTERRUPTED, NOTHING_RECORDED, TERMINATED, endi
 if TYPE_CHECKING:
     from headrace.runs.launch.launch_record import LaunchRecord
     from headrace.runs.launch.launching import WorkerEvent
-    from headrace.runtime.child_spec import CompletedChild
+    from headrace.runtime.child_process import CompletedChild
 
 _LINE_SECONDS: Final = 10.0
 """Min seconds between two progress lines of a worker."""

@@ -9,7 +9,7 @@ import typer
 from headrace.cli.config_flags import JsonFlag
 
 if TYPE_CHECKING:
-    from headrace.models.listing import ListedModel
+    from headrace.models.catalogue import ListedModel
     from headrace.preprocess.spec import InputSpec
 
 _DEFAULT: Final = "mobilenet_v2"
@@ -27,7 +27,7 @@ def models(
     json: JsonFlag = False,
 ) -> None:
     """List the available models with their size and weights."""
-    from headrace.models.listing import list_models
+    from headrace.models.catalogue import list_models
     from headrace.report.text import aligned
 
     listed = list_models(names or ([_DEFAULT] if prep else []))

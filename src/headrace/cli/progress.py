@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
-from headrace.runtime.child_spec import LAUNCH_VARIABLE
+from headrace.runtime.child_process import LAUNCH_VARIABLE
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
@@ -99,7 +99,7 @@ def waiting(description: str, *, is_quiet: bool) -> Iterator[Callable[[str, int,
 def progress_lines() -> "Iterator[ProgressLines]":
     """Yield progress lines on stderr; a line is written while the block is silent, too."""
     from headrace.cli.plain_progress import ProgressLines
-    from headrace.runtime.threads import call_every
+    from headrace.runtime.synchronization import call_every
 
     lines = ProgressLines(write_line)
     with call_every(lines.write_if_due, _CHECK_SECONDS):

@@ -17,7 +17,7 @@ import typer
 from headrace.cli.progress import is_launched, waiting
 from headrace.cli.signals import NOTHING_RECORDED, Ending
 from headrace.errors import ConfigError
-from headrace.runtime.child_spec import LAUNCH_VARIABLE
+from headrace.runtime.child_process import LAUNCH_VARIABLE
 
 if TYPE_CHECKING:
     from headrace.profiling.session import Session

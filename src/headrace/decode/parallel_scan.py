@@ -15,11 +15,10 @@ from typing import Final
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_index
 from headrace.errors import BackendError, MediaError, OpenError, StageError
-from headrace.runtime.child_spec import ChildFunction, Json
+from headrace.runtime.child_process import ChildFunction, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, processor_ns
 from headrace.runtime.processor_affinity import available_cores
-from headrace.runtime.worker_pool import PoolTask, run_chunks
-from headrace.runtime.worker_protocol import iter_chunks
+from headrace.runtime.worker_pool import PoolTask, iter_chunks, run_chunks
 from headrace.video.image_sequence import rate_of, source_at
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.cache.result_cache import ignore_warning
 from headrace.cache.spill_store import SpillStore
+from headrace.cache.store import ignore_warning
 from headrace.cached_property import cached_property
 from headrace.decode.decoder_config import DecoderConfig, to_option_words, use_option_words
 from headrace.decode.decoder_pool import LatestDecoder
@@ -28,9 +28,9 @@ from headrace.extraction.extraction_options import shape_of_asked
 from headrace.extraction.journal import Journal, JournalEntry
 from headrace.planning.chunks import Chunk
 from headrace.planning.gop_ranges import split_ranges
-from headrace.runtime.child_spec import Json
+from headrace.runtime.child_process import Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.worker_protocol import ChunkReporter, iter_rounds
+from headrace.runtime.worker_pool import ChunkReporter, iter_rounds
 from headrace.video.frame_format import FrameFormat
 from headrace.video.image_sequence import source_at
 from headrace.video.source import FileStat

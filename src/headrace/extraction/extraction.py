@@ -38,7 +38,7 @@ from headrace.profiling.recorder import Recorder
 from headrace.profiling.run_records import Setup, StartUpPart
 from headrace.profiling.session import Outcome as RunOutcome
 from headrace.profiling.stage_records import Role
-from headrace.runtime.child_spec import ChildFunction, Json
+from headrace.runtime.child_process import ChildFunction, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.posix import check_posix
 from headrace.runtime.worker_pool import PoolBackend, PoolResult, PoolTask, run_chunks

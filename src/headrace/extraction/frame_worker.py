@@ -15,8 +15,8 @@ from headrace.extraction.image_encoder import ImageEncoder
 from headrace.extraction.journal import Journal, JournalEntry, Lost
 from headrace.extraction.progress_recorder import StepTimer
 from headrace.extraction.videos import frame_file
-from headrace.runtime.child_spec import Json
-from headrace.runtime.worker_protocol import ChunkReporter
+from headrace.runtime.child_process import Json
+from headrace.runtime.worker_pool import ChunkReporter
 from headrace.sampling.selection import selection_of
 
 

@@ -16,7 +16,7 @@ from headrace.extraction.extraction_plan import Estimate
 from headrace.extraction.journal import Journal
 from headrace.planning.chunks import Chunk
 from headrace.profiling.number_format import counted, megabytes, seconds
-from headrace.runtime.child_spec import Json
+from headrace.runtime.child_process import Json
 from headrace.runtime.worker_pool import run_chunks
 
 _SECONDS: Final = 5.0

@@ -12,7 +12,7 @@ from headrace.profiling.recorder import Recorder
 from headrace.profiling.run_records import WorkerRecord
 from headrace.profiling.stage_records import Role, StageRecord
 from headrace.profiling.steps import Step
-from headrace.runtime.child_spec import Json
+from headrace.runtime.child_process import Json
 from headrace.runtime.clock import Clock
 
 ItemT = TypeVar("ItemT")

@@ -12,7 +12,7 @@ from headrace.decode.parallel_scan import scan_in_workers, scan_videos
 from headrace.errors import MediaError
 from headrace.extraction.extraction_options import ExtractionOptions, RequestedVideo, unique_name
 from headrace.extraction.image_encoder import ImageEncoder
-from headrace.runtime.child_spec import ChildFunction
+from headrace.runtime.child_process import ChildFunction
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.video.frame_loss import FrameLoss
 from headrace.video.image_sequence import rate_of, source_at, without_number

@@ -12,7 +12,7 @@ from headrace.instrumentation.step_hooks import hook_parts
 from headrace.instrumentation.step_parts import LOADING, PARTS, Place, Sample, StepParts
 from headrace.runtime.clock import CoreTurns, offer_interpreter, thread_sleeps
 from headrace.runtime.fork_safety import ForkSafeLock
-from headrace.runtime.threads import call_every
+from headrace.runtime.synchronization import call_every
 
 _FIRST_SECONDS: Final = (*repeat(0.05, 40), *repeat(0.1, 100), *repeat(0.2, 100))
 """Intervals before the first samples; short, so that a loop of some seconds has enough samples."""

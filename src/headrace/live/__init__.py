@@ -1,5 +1,5 @@
 """Live sources: frames on arrival, their pace, and drops under overload.
 
 Begin with `live_source.py`, the protocol, then `network_source.py`.
-A kind of source is one file plus its branch in `open_source.py`.
+A kind of source is a class plus its branch in `realtime_source.py`.
 """

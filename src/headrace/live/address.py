@@ -1,27 +1,33 @@
 """Addresses of sources: files, cameras, network streams, test patterns.
 
 parse_addresses(["a.mp4", "0", "rtsp://user:password@camera/live", "test://?rate=30"])
+
+The fragment of an address requests the verification of the host's certificate.
+`rtsps://camera/live#verify` trusts the certificates of this system. `...#ca=camera.pem` trusts the
+certificates in the file, such as the camera's own. Without a fragment no certificate is verified,
+because cameras have self-signed ones. The fragment is not sent to the host.
 """
 
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+import socket
+import ssl
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from typing import Any, ClassVar, Final
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from headrace.errors import ConfigError
-from headrace.live.tls import TlsTrust, parse_trust
+from headrace.live.connect_errors import ConnectProblem
 from headrace.redaction import HOW_TO_WRITE, is_ambiguous, masked
 from headrace.video.find_videos import find_videos
 from headrace.video.image_sequence import Rate, source_at
 from headrace.video.source import Source
 
 NETWORK_SCHEMES: Final = ("rtsp", "rtsps", "http", "https", "udp")
-TLS_SCHEMES: Final = ("rtsps", "https")
 _POSSIBLE: Final = (
     "a path, a folder, a glob, a camera (0, /dev/video0), rtsp://, rtsps://, http://, https://, "
     "udp://, test://, or a list of them in a file named *.streams"
@@ -30,6 +36,53 @@ _MAX_LIST_BYTES: Final = 1 << 20
 """Max bytes of a *.streams file."""
 _MIN_SIDE, _MAX_SIDE = 32, 8192
 """Bounds of the height and width of a test pattern, in pixels."""
+_BUNDLES: Final = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/cert.pem",
+)
+"""Files of trusted certificates on common systems; FFmpeg reads files only, not folders."""
+_DEFAULT_PORTS: Final = {"rtsps": 322, "https": 443}
+"""Scheme with TLS → its port."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TlsTrust:
+    """Verification of the host's certificate, before any data is sent."""
+
+    ca_file: Path | None = None
+    """File of trusted certificates; None: the certificates of this system."""
+
+    def options(self) -> Mapping[str, str]:
+        """Return FFmpeg's options of the TLS connection."""
+        paths = ssl.get_default_verify_paths()
+        candidates = [str(self.ca_file)] if self.ca_file else [paths.cafile or "", *_BUNDLES]
+        files = [path for path in candidates if path and Path(path).is_file()]
+        return {"tls_verify": "1", **({"ca_file": files[0]} if files else {})}
+
+    def problem(self, url: str, seconds: float) -> ConnectProblem | None:
+        """Return the problem of the host's certificate; None: another problem.
+
+        FFmpeg reports a failed connection without the reason, so this function connects again.
+        """
+        parts = urlsplit(url)
+        context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
+        address = parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme.lower()]
+        try:
+            with (
+                socket.create_connection(address, timeout=seconds) as plain,
+                context.wrap_socket(plain, server_hostname=parts.hostname),
+            ):
+                return None
+        except ssl.SSLCertVerificationError as error:
+            return ConnectProblem(
+                f"its certificate is not trusted ({error.verify_message.rstrip('.')})",
+                "give #ca=FILE with the certificate of its issuer, or the host name in the "
+                "certificate; without #verify and #ca= no certificate is verified",
+                is_lasting=True,
+            )
+        except OSError:
+            return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +116,18 @@ class CameraAddress:
     """A Video4Linux camera of this machine."""
 
     device: Path
+    trust: ClassVar = None
+    hint: ClassVar = ""
+
+    @property
+    def url(self) -> str:
+        """Path for FFmpeg."""
+        return str(self.device)
 
     @property
     def name(self) -> str:
         """Name for messages."""
-        return str(self.device)
+        return self.url
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,10 +260,38 @@ def _parse_url(url: str, scheme: str) -> Address:
             "machine, or udp://group:port for multicast"
         )
     url = scheme + url[len(scheme) :]
-    if scheme not in TLS_SCHEMES:
+    if scheme not in _DEFAULT_PORTS:
         return NetworkAddress(url=url)
     plain, _, fragment = url.partition("#")
-    return NetworkAddress(url=plain, trust=parse_trust(fragment, masked(plain)))
+    return NetworkAddress(url=plain, trust=_parse_trust(fragment, masked(plain)))
+
+
+def _parse_trust(fragment: str, name: str) -> TlsTrust | None:
+    """Return the verification of a fragment; None: the fragment is empty.
+
+    Raises:
+        ConfigError: the fragment is invalid, or names no file; the message has `name`, the address
+            without credentials.
+    """
+    kind, separator, value = fragment.partition("=")
+    if not fragment:
+        return None
+    if fragment == "verify":
+        return TlsTrust()
+    if kind != "ca" or not separator:
+        raise ConfigError(
+            f"cannot read {name}: after # give verify or ca=FILE; write a # in a path as %23"
+        )
+    path = Path(unquote(value))
+    try:
+        ssl.create_default_context(cafile=str(path))
+    except (OSError, ssl.SSLError) as error:
+        reason = (getattr(error, "strerror", None) or "").lower()
+        problem = "it has no certificate" if path.is_file() else reason or "no such file"
+        raise ConfigError(
+            f"cannot verify {name} with {path}: {problem}; give a file of certificates (PEM)"
+        ) from error
+    return TlsTrust(ca_file=path)
 
 
 def _parse_path(path: Path, folder: Path | None) -> Iterator[Address]:

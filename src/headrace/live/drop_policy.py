@@ -9,8 +9,7 @@ from typing import Final, Literal
 from headrace.errors import ConfigError
 from headrace.live.live_source import LiveFrame
 from headrace.runtime.clock import Clock
-from headrace.runtime.item import Item
-from headrace.runtime.stage import Group, Grouping
+from headrace.runtime.stage import Group, Grouping, Item
 from headrace.units import check_integers, one_of
 
 _SPELL_GAP_NS: Final = 1_000_000_000

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from headrace.live.stream_reader import ReceivedFrame
-from headrace.runtime.item import DroppedItem
+from headrace.runtime.stage import DroppedItem
 from headrace.runtime.stage_executor import OVERFLOW
 
 BACKLOG: Final = "backlog"

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from headrace.errors import ConfigError
 from headrace.profiling.session import Pace
 from headrace.runtime.clock import Clock
-from headrace.runtime.item import DroppedItem, Item
-from headrace.runtime.stage import SlidingWindows
+from headrace.runtime.stage import DroppedItem, Item, SlidingWindows
 from headrace.runtime.waitable_source import Waiter
 from headrace.units import check_integers
 

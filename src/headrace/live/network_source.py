@@ -9,10 +9,11 @@ from headrace.errors import DecodeError, OpenError
 from headrace.live.connect_errors import NO_ANSWER, ConnectError, ConnectProblem
 from headrace.live.live_edge import LiveEdge
 from headrace.live.live_source import Event, LiveFrame, Notify, notifier
-from headrace.live.open_options import OpenOptions, SourceOptions
+from headrace.live.open_options import SourceOptions
 from headrace.live.stream_reader import (
     DAMAGED,
     Connected,
+    LiveAddress,
     ReceivedFrame,
     StreamEvent,
     StreamItem,
@@ -20,8 +21,8 @@ from headrace.live.stream_reader import (
 )
 from headrace.profiling.number_format import counted
 from headrace.profiling.session import Pace
-from headrace.runtime.item import DroppedItem
 from headrace.runtime.queue import Closed
+from headrace.runtime.stage import DroppedItem
 from headrace.runtime.stage_executor import OVERFLOW
 from headrace.runtime.waitable_source import ReaderThread, Waiter
 from headrace.video.frame_format import FrameFormat
@@ -100,20 +101,20 @@ _CLOSED = ConnectProblem("the other side closed the connection", "check the log 
 class NetworkSource:
     """A camera or network stream, read in its own thread."""
 
-    opening: OpenOptions
+    address: LiveAddress
     options: SourceOptions
     base: Pace = "arrival"
 
     @property
     def name(self) -> str:
         """Name for messages, without credentials."""
-        return self.opening.name
+        return self.address.name
 
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None]
     ) -> Iterator[LiveFrame | DroppedItem]:
         """Yield frames on arrival, across reconnections. See `LiveSource`."""
-        return _ReconnectLoop(self.opening, self.options, number, waiter, note).frames()
+        return _ReconnectLoop(self.address, self.options, number, waiter, note).frames()
 
 
 class _ReconnectLoop:
@@ -121,19 +122,19 @@ class _ReconnectLoop:
 
     def __init__(
         self,
-        opening: OpenOptions,
+        address: LiveAddress,
         options: SourceOptions,
         number: int,
         waiter: Waiter,
         note: Callable[[Event], None],
     ) -> None:
-        self._opening = opening
+        self._address = address
         self._options = options
         self._source = number
         self._waiter = waiter
         self._clock = waiter.clock
         self._notify = notifier(number, waiter.clock, note)
-        self._frame_builder = _FrameBuilder(opening.name, number, self._notify)
+        self._frame_builder = _FrameBuilder(address.name, number, self._notify)
         self._attempt = 0
         self._codec: str | None = None
         self._lost_ns: int | None = None
@@ -145,7 +146,7 @@ class _ReconnectLoop:
         while True:
             reader: ReaderThread[StreamItem] = ReaderThread(
                 f"source {self._source}",
-                partial(receive, self._opening, self._options),
+                partial(receive, self._address, self._options),
                 self._waiter,
                 keep=self._options.keep,
                 instead=lambda item: (
@@ -280,8 +281,7 @@ class _ReconnectLoop:
         self._waiter.pause(seconds)
 
     def _error(self, problem: ConnectProblem, more: str = "") -> OpenError:
-        name = self._opening.name
-        hint = self._opening.hint
+        name, hint = self._address.name, self._address.hint
         action = "open" if not self._frame_builder.has_frames else "continue"
         message = f"cannot {action} {name}: {problem.words}; {problem.advice}{more}{hint}"
         return OpenError(message, source=name)

@@ -1,19 +1,17 @@
 """Options of live sources, and the restricted FFmpeg options of cameras and network streams.
 
 A stream cannot make FFmpeg open another address: FFmpeg may use only the protocols of its scheme,
-and only containers that refer to no other file. For certificates see `headrace.live.tls`.
+and only containers that refer to no other file. For certificates see `headrace.live.address`.
 """
 
 import errno
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from headrace.live.address import CameraAddress, NetworkAddress
 from headrace.live.connect_errors import ConnectError, ConnectProblem
-from headrace.live.tls import TlsTrust
 from headrace.video.container import FORMATS
 
 
@@ -71,29 +69,15 @@ _PROTOCOLS: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class OpenOptions:
-    """URL and FFmpeg options of one source."""
+def ffmpeg_options(
+    address: NetworkAddress | CameraAddress, options: SourceOptions
+) -> tuple[str | None, dict[str, str]]:
+    """Return FFmpeg's format name of a source, and the options of its container and protocol.
 
-    name: str
-    """Name for messages, without credentials."""
-    url: str = field(repr=False)
-    """URL for FFmpeg, with credentials."""
-    format: str | None
-    """FFmpeg's format name; None: FFmpeg detects it among the allowed formats."""
-    options: Mapping[str, str]
-    """FFmpeg options of the container and its protocol."""
-    trust: TlsTrust | None = None
-    """Verification of the host's certificate."""
-    hint: str = ""
-    """Advice for an ambiguous address."""
-
-
-def open_options_of(address: NetworkAddress | CameraAddress, options: SourceOptions) -> OpenOptions:
-    """Return the open options of an address."""
+    Without a name, FFmpeg detects the format among the allowed ones.
+    """
     if isinstance(address, CameraAddress):
-        device = str(address.device)
-        return OpenOptions(name=address.name, url=device, format="v4l2", options={})
+        return "v4l2", {}
     scheme = address.scheme
     microseconds = str(round(options.open_timeout_seconds * 1e6))
     ffmpeg = {"protocol_whitelist": _PROTOCOLS[scheme]}
@@ -101,31 +85,15 @@ def open_options_of(address: NetworkAddress | CameraAddress, options: SourceOpti
         ffmpeg |= address.trust.options()
     if scheme in ("rtsp", "rtsps"):
         # `timeout` applies to every socket read; PyAV's own timeout would take the GIL each time.
-        ffmpeg |= {**_PROBE, "rtsp_transport": "tcp", "timeout": microseconds}
-        return _network_options(address, "rtsp", ffmpeg)
+        return "rtsp", {**ffmpeg, **_PROBE, "rtsp_transport": "tcp", "timeout": microseconds}
     ffmpeg |= _LARGER_PROBE
     if scheme == "udp":
         # Lost data must mark frames as damaged, not raise an error.
-        ffmpeg |= {"timeout": microseconds, "overrun_nonfatal": "1"}
-        return _network_options(address, "mpegts", ffmpeg)
-    ffmpeg |= {"rw_timeout": microseconds, "format_whitelist": FORMATS}
-    return _network_options(address, None, ffmpeg)
+        return "mpegts", {**ffmpeg, "timeout": microseconds, "overrun_nonfatal": "1"}
+    return None, {**ffmpeg, "rw_timeout": microseconds, "format_whitelist": FORMATS}
 
 
-def _network_options(
-    address: NetworkAddress, kind: str | None, ffmpeg: Mapping[str, str]
-) -> OpenOptions:
-    return OpenOptions(
-        name=address.name,
-        url=address.url,
-        format=kind,
-        options=ffmpeg,
-        trust=address.trust,
-        hint=address.hint,
-    )
-
-
-def check_device(opening: OpenOptions) -> None:
+def check_device(device: Path) -> None:
     """Check that a camera's device exists.
 
     Raises:
@@ -140,7 +108,6 @@ def check_device(opening: OpenOptions) -> None:
                 is_lasting=True,
             )
         )
-    device = Path(opening.url)
     if not device.is_char_device():
         cameras = cameras_here(device.parent)
         known = f"cameras here: {', '.join(cameras)}" if cameras else "no camera is connected"

@@ -15,6 +15,7 @@ from av.format import Flags
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from headrace.live.address import CameraAddress, NetworkAddress
 from headrace.live.connect_errors import (
     BROKEN,
     NO_ANSWER,
@@ -24,14 +25,21 @@ from headrace.live.connect_errors import (
     playlist_problem,
 )
 from headrace.live.live_source import EventKind
-from headrace.live.open_options import OpenOptions, SourceOptions, camera_problem, check_device
+from headrace.live.open_options import (
+    SourceOptions,
+    camera_problem,
+    check_device,
+    ffmpeg_options,
+)
 from headrace.live.timestamp_repair import ArrivalClock, TimestampRepair
 from headrace.runtime.clock import Clock
-from headrace.runtime.item import DroppedItem
+from headrace.runtime.stage import DroppedItem
 from headrace.runtime.waitable_source import Waiter
 from headrace.video.codec import VideoPacket, prepare
 from headrace.video.hevc_lost_references import ffmpeg_codec
 from headrace.video.pyav_version import INVALID_ARGUMENT
+
+LiveAddress = CameraAddress | NetworkAddress
 
 DAMAGED: Final = "damaged"
 """Drop cause of frames that the decoder rejects or marks as corrupt."""
@@ -101,7 +109,7 @@ class _TimedPacket(NamedTuple):
 
 
 def receive(
-    opening: OpenOptions, options: SourceOptions, waiter: Waiter
+    address: LiveAddress, options: SourceOptions, waiter: Waiter
 ) -> Generator[StreamItem, None, None]:
     """Open a stream and yield its items until its end.
 
@@ -111,54 +119,52 @@ def receive(
     Raises:
         ConnectError: the stream cannot be opened, or the connection broke.
     """
-    with closing(_open_container(opening, options, waiter.clock)) as container:
+    with closing(_open_container(address, options, waiter.clock)) as container:
         try:
             yield from _items(container, waiter)
         except av.error.FFmpegError as error:
             # Not chained: the error text contains the address with the password.
             is_broken = error.errno == errno.EIO
-            problem = BROKEN if is_broken else _problem_of(opening, error)
+            problem = BROKEN if is_broken else _problem_of(address, error)
         else:
             return
     raise ConnectError(problem)
 
 
-def _open_container(opening: OpenOptions, options: SourceOptions, clock: Clock) -> InputContainer:
-    if opening.format == "v4l2":
-        check_device(opening)
+def _open_container(address: LiveAddress, options: SourceOptions, clock: Clock) -> InputContainer:
+    if isinstance(address, CameraAddress):
+        check_device(address.device)
+    kind, ffmpeg = ffmpeg_options(address, options)
     start_ns = clock.now_ns()
     try:
         return av.open(
-            opening.url,
-            format=opening.format,
-            container_options=dict(opening.options),
-            metadata_errors="replace",
+            address.url, format=kind, container_options=ffmpeg, metadata_errors="replace"
         )
     except (av.error.FFmpegError, OSError, ValueError) as error:
-        problem = _problem_of(opening, error)
-        is_unknown = opening.format is None and isinstance(error, _NO_STREAM)
+        problem = _problem_of(address, error)
+        is_unknown = kind is None and isinstance(error, _NO_STREAM)
     # For RTSP, FFmpeg reports a timeout as invalid data.
     if (clock.now_ns() - start_ns) / 1e9 >= options.open_timeout_seconds:
         problem = NO_ANSWER
-    elif opening.trust is not None:
-        problem = opening.trust.problem(opening.url, options.open_timeout_seconds) or problem
+    elif address.trust is not None:
+        problem = address.trust.problem(address.url, options.open_timeout_seconds) or problem
     if is_unknown:
-        problem = playlist_problem(_first_bytes(opening)) or problem
+        problem = playlist_problem(_first_bytes(address.url, ffmpeg)) or problem
     raise ConnectError(problem)
 
 
-def _first_bytes(opening: OpenOptions) -> bytes:
+def _first_bytes(url: str, ffmpeg: dict[str, str]) -> bytes:
     """Request the address again; return the first bytes, b"" without a response."""
-    options = {k: v for k, v in opening.options.items() if k != "format_whitelist"}
+    options = {k: v for k, v in ffmpeg.items() if k != "format_whitelist"}
     try:
-        with av.open(opening.url, format="data", container_options=options) as container:
+        with av.open(url, format="data", container_options=options) as container:
             return bytes(next(container.demux()))
     except (av.error.FFmpegError, OSError, ValueError, StopIteration):
         return b""
 
 
-def _problem_of(opening: OpenOptions, error: Exception) -> ConnectProblem:
-    is_camera = opening.format == "v4l2"
+def _problem_of(address: LiveAddress, error: Exception) -> ConnectProblem:
+    is_camera = isinstance(address, CameraAddress)
     return (camera_problem(error) if is_camera else None) or connect_problem_of(error)
 
 

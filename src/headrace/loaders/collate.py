@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from headrace.cached_property import cached_property
 from headrace.errors import BackendError, ConfigError, first_line
 from headrace.loaders.batch import NamedTensors
-from headrace.models.device_transfer import CopyStream
+from headrace.models.device import CopyStream
 from headrace.models.outputs import describe_value
 from headrace.runtime.cuda_diagnostics import explain_missing_gpu
 from headrace.runtime.fork_safety import check_cuda_after_fork

@@ -9,10 +9,9 @@ import torch
 
 from headrace.errors import BackendError, first_line
 from headrace.models.compute import MAX_BATCH_SIZE, Device
-from headrace.models.gpu_memory import is_out_of_memory
+from headrace.models.device import is_out_of_memory
 from headrace.models.memory_table import KnownPeaks, bytes_per_frame, predicted_peak
-from headrace.models.model import Model
-from headrace.models.prepare import warm_up
+from headrace.models.model import Model, warm_up
 from headrace.runtime.clock import Clock
 
 _RATE_SHARE: Final = 0.95

@@ -1,27 +1,27 @@
-"""Catalogue of torchvision's models: names, tasks, inputs, and smaller alternatives."""
+"""Catalogue of models: names, tasks, inputs, weights and sizes, and smaller alternatives."""
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from torchvision import models
-from torchvision.models import WeightsEnum
+import torch
 
 from headrace.errors import ConfigError, did_you_mean
+from headrace.models.mtcnn import PACKAGE, FaceCascade, face_weights
 from headrace.preprocess.spec import InputSpec
+
+if TYPE_CHECKING:
+    from torchvision.models import WeightsEnum
 
 Task = Literal["classification", "detection", "video"]
 """Output of a model: classes of an image, boxes in an image, or classes of a clip."""
 
-_MODULES: Final = {
-    "classification": models,
-    "detection": models.detection,
-    "video": models.video,
-}
 FACE_DETECTOR: Final = "mtcnn"
-"""Name of the only model that is not torchvision's: see headrace.models.faces."""
+"""Name of the only model that is not torchvision's: see headrace.models.mtcnn."""
 DETECTOR_INPUT: Final = InputSpec(
     resize=None, crop=None, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
 )
@@ -38,10 +38,24 @@ _CLIP_FRAMES: Final = {"s3d": 128, "swin3d_t": 32, "swin3d_s": 32, "swin3d_b": 3
 """Frames per clip of torchvision's published accuracy; 16 for other models."""
 
 
+def torchvision_models() -> Any:
+    """Return `torchvision.models`; the first import takes 1.3 s of a core."""
+    from torchvision import models
+
+    return models
+
+
 def names_of(task: Task) -> list[str]:
     """Return the model names of a task, sorted: torchvision's, and `FACE_DETECTOR`."""
+    models = torchvision_models()
+    module = models if task == "classification" else getattr(models, task)
     extra = [FACE_DETECTOR] if task == "detection" else []
-    return sorted([*models.list_models(module=_MODULES[task]), *extra])
+    return sorted([*models.list_models(module=module), *extra])
+
+
+def _tasks() -> dict[str, Task]:
+    """Return name → task of all models."""
+    return {name: task for task in get_args(Task) for name in names_of(task)}
 
 
 def task_of(name: str) -> Task:
@@ -50,11 +64,10 @@ def task_of(name: str) -> Task:
     Raises:
         ConfigError: torchvision has no such model.
     """
-    for task in get_args(Task):
-        if name in names_of(task):
-            return task
-    known = [name for task in get_args(Task) for name in names_of(task)]
-    raise ConfigError(f"torchvision has no model {name!r}; {_advice(name, known)}")
+    tasks = _tasks()
+    if name not in tasks:
+        raise ConfigError(f"torchvision has no model {name!r}; {_advice(name, [*tasks])}")
+    return tasks[name]
 
 
 def check_name(name: str, task: Task) -> None:
@@ -62,17 +75,16 @@ def check_name(name: str, task: Task) -> None:
     known = names_of(task)
     if name in known:
         return
-    others = [other for other in get_args(Task) if name in names_of(other)]
-    hint = f" (it is a {others[0]} model{_COMMANDS.get(others[0], '')})" if others else ""
+    other = _tasks().get(name)
+    hint = f" (it is a {other} model{_COMMANDS.get(other, '')})" if other else ""
     module = "" if task == "classification" else f"torchvision.models.{task}"
     raise ConfigError(
         f"torchvision has no {task} model {name!r}{hint}; {_advice(name, known)} "
-        f"({len(models.list_models(module=_MODULES[task]))} in "
-        f"torchvision.models.list_models({module}))"
+        f"({len({*known} - {FACE_DETECTOR})} in torchvision.models.list_models({module}))"
     )
 
 
-def preset_of(name: str, weights: str) -> WeightsEnum:
+def preset_of(name: str, weights: str) -> "WeightsEnum":
     """Return torchvision's metadata of the weights; torchvision's files are recognized by name.
 
     Raises:
@@ -80,13 +92,17 @@ def preset_of(name: str, weights: str) -> WeightsEnum:
     """
     if name == FACE_DETECTOR:
         raise ConfigError(f"{name} is not a torchvision model; run it with headrace annotate")
-    return preset_by_file(name, weights) or models.get_model_weights(name).DEFAULT
+    return preset_by_file(name, weights) or _default_weights(name)
 
 
-def preset_by_file(name: str, weights: str) -> WeightsEnum | None:
+def _default_weights(name: str) -> "WeightsEnum":
+    return torchvision_models().get_model_weights(name).DEFAULT
+
+
+def preset_by_file(name: str, weights: str) -> "WeightsEnum | None":
     """Return torchvision's metadata of the weights with this file name; None: no match."""
     file = Path(weights).name
-    presets = models.get_model_weights(name)
+    presets = torchvision_models().get_model_weights(name)
     return next((preset for preset in presets if preset.url.endswith(f"/{file}")), None)
 
 
@@ -94,10 +110,11 @@ def has_custom_weights(name: str, weights: str) -> bool:
     """Return whether `weights` is a file that torchvision does not publish."""
     if weights in ("DEFAULT", "none"):
         return False
-    return name not in models.list_models() or preset_by_file(name, weights) is None
+    known = torchvision_models().list_models()
+    return name not in known or preset_by_file(name, weights) is None
 
 
-def input_of(name: str, preset: WeightsEnum) -> InputSpec:
+def input_of(name: str, preset: "WeightsEnum") -> InputSpec:
     """Return the input that the model `name` was trained on."""
     task, transforms = task_of(name), preset.transforms()
     if task == "detection":
@@ -149,7 +166,86 @@ def smaller_model(name: str) -> str | None:
 def _published_figures() -> dict[str, tuple[float, float]]:
     """Return accuracy in percent and 1e9 multiply-adds of each unquantized classifier."""
     figures = {}
-    for name in models.list_models(module=models):
-        meta = models.get_model_weights(name).DEFAULT.meta
+    for name in names_of("classification"):
+        meta = _default_weights(name).meta
         figures[name] = (float(meta["_metrics"]["ImageNet-1K"]["acc@1"]), float(meta["_ops"]))
     return figures
+
+
+Kind = Literal["pictures", "clips", "detector"]
+"""Kind of a model: classes of an image, classes of a clip, or boxes in an image."""
+
+_KINDS: Final[dict[Task, Kind]] = {
+    "classification": "pictures",
+    "video": "clips",
+    "detection": "detector",
+}
+
+_FACE_WEIGHTS_BYTES: Final = 1_990_986
+"""Total size of MTCNN's three weight files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedModel:
+    """Model with its default weights."""
+
+    name: str
+    kind: Kind
+    parameters: int
+    """Number of weights and biases."""
+    input: InputSpec
+    weights: str
+    """torchvision's name of the weights, or the package that contains them."""
+    weights_bytes: int
+    """Size of the weights file, rounded."""
+    is_at_hand: bool
+    """Whether the weights are on this machine: in torchvision's cache or an installed package."""
+
+
+def list_models(patterns: Sequence[str] = ()) -> list[ListedModel]:
+    """Return the models that match any pattern, by kind and name; without patterns, all.
+
+    Reads torchvision's metadata only: builds no model, reads no weights.
+
+    Args:
+        patterns: Each is a model name, a glob such as "resnet*", or a part of names.
+
+    Raises:
+        ConfigError: a pattern matches no model.
+    """
+    known = _tasks()
+    selected = set(known) if not patterns else set[str]()
+    for pattern in patterns:
+        matches = {pattern} & set(known) or {
+            name for name in known if pattern in name or fnmatchcase(name, pattern)
+        }
+        if not matches:
+            task_of(pattern)  # raises, with similar names
+        selected |= matches
+    kinds = list(_KINDS)
+    ordered = sorted(selected, key=lambda name: (kinds.index(known[name]), name))
+    return [_describe(name, _KINDS[known[name]]) for name in ordered]
+
+
+def _describe(name: str, kind: Kind) -> ListedModel:
+    if name == FACE_DETECTOR:
+        return ListedModel(
+            name=name,
+            kind=kind,
+            parameters=sum(weights.numel() for weights in FaceCascade().parameters()),
+            input=DETECTOR_INPUT,
+            weights=PACKAGE,
+            weights_bytes=_FACE_WEIGHTS_BYTES,
+            is_at_hand=face_weights() is not None,
+        )
+    preset = _default_weights(name)
+    file = Path(torch.hub.get_dir()) / "checkpoints" / Path(preset.url).name
+    return ListedModel(
+        name=name,
+        kind=kind,
+        parameters=preset.meta["num_params"],
+        input=input_of(name, preset),
+        weights=str(preset),
+        weights_bytes=round(preset.meta["_file_size"] * 2**20),
+        is_at_hand=file.is_file(),
+    )

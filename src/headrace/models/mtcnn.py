@@ -1,14 +1,33 @@
-"""MTCNN, a cascade of three networks; each refines the boxes of the previous one."""
+"""MTCNN, a face detector: a cascade of three networks; each refines the boxes of the previous one.
+
+Its weights come from the package facenet-pytorch, which is not imported.
+"""
 
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from typing import Final
 
 import torch
 from torch import nn
 from torch.nn.functional import interpolate
-from torchvision.ops import batched_nms
 
-MIN_FACE_SIZE: Final = 20
+PACKAGE: Final = "facenet-pytorch"
+"""Package with the weights."""
+_FILES: Final = ("pnet.pt", "rnet.pt", "onet.pt")
+
+
+def face_weights() -> tuple[Path, ...] | None:
+    """Return the weight files, in the order of the networks; None: not installed."""
+    try:
+        files = distribution(PACKAGE).files or []
+    except PackageNotFoundError:
+        return None
+    paths = {file.name: Path(str(file.locate())) for file in files if file.name in _FILES}
+    return tuple(paths[name] for name in _FILES) if len(paths) == len(_FILES) else None
+
+
+_MIN_FACE_SIZE: Final = 20
 """Min height and width of a face, in pixels."""
 _WINDOW, _STRIDE = 12, 2
 """Side and stride of the first network's window, in pixels."""
@@ -63,7 +82,7 @@ class FaceCascade(nn.Module):
         """Return candidate boxes at all positions and scales of an image."""
         height, width = image.shape[2:]
         proposals = [(image.new_zeros(0, 8), image.new_zeros(0))]
-        scale = _WINDOW / MIN_FACE_SIZE
+        scale = _WINDOW / _MIN_FACE_SIZE
         while min(height, width) * scale >= _WINDOW:
             size = (int(height * scale + 1), int(width * scale + 1))
             shift, score = self.pnet(interpolate(image, size=size, mode="area"))
@@ -126,6 +145,8 @@ def _square(boxes: torch.Tensor) -> torch.Tensor:
 
 
 def _nms(boxes: torch.Tensor, scores: torch.Tensor, max_overlap: float) -> torch.Tensor:
+    from torchvision.ops import batched_nms
+
     classes = scores.new_zeros(len(scores), dtype=torch.int64)
     return batched_nms(boxes, scores, classes, max_overlap)
 

@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torchvision.transforms.v2 import InterpolationMode
-from torchvision.transforms.v2 import functional as ops
 
 from headrace.errors import ConfigError
 from headrace.preprocess.spec import InputSpec, PrepLevel
@@ -102,14 +100,21 @@ def operations(level: PrepLevel, spec: InputSpec) -> tuple[Operation, ...]:
 
 def _python_text(value: object) -> str:
     """Return a setting as Python source; torchvision also accepts the value of its enumeration."""
-    return repr(value.value if isinstance(value, InterpolationMode) else value)
+    return repr(getattr(value, "value", value))
+
+
+def _operation(name: str, function: str, **settings: Any) -> Operation:
+    """Return a step by a function of torchvision, which is imported here: 1.3 s of a core."""
+    from torchvision.transforms.v2 import functional
+
+    return Operation(name=name, apply=partial(getattr(functional, function), **settings))
 
 
 def _camera_steps() -> tuple[Operation, ...]:
     return (
-        Operation(name="blur, Gaussian 5x5", apply=partial(ops.gaussian_blur, kernel_size=[5, 5])),
-        Operation(name="stretch each channel to the full range", apply=partial(ops.autocontrast)),
-        Operation(name="sharpen by 1.5", apply=partial(ops.adjust_sharpness, sharpness_factor=1.5)),
+        _operation("blur, Gaussian 5x5", "gaussian_blur", kernel_size=[5, 5]),
+        _operation("stretch each channel to the full range", "autocontrast"),
+        _operation("sharpen by 1.5", "adjust_sharpness", sharpness_factor=1.5),
     )
 
 
@@ -124,41 +129,24 @@ def _resize_and_crop(spec: InputSpec) -> tuple[Operation, ...]:
         return ()
     size = [spec.resize] if isinstance(spec.resize, int) else list(spec.resize)
     side = spec.crop
-    return (
-        _resize(
-            "x".join(map(str, size)) + (", the short side" if len(size) == 1 else ""), size, spec
-        ),
-        Operation(
-            name=f"cut the centre, {side}x{side}",
-            apply=partial(ops.center_crop, output_size=[side, side]),
-        ),
-    )
+    to = "x".join(map(str, size)) + (", the short side" if len(size) == 1 else "")
+    cut = _operation(f"cut the centre, {side}x{side}", "center_crop", output_size=[side, side])
+    return (_resize(to, size, spec), cut)
 
 
 def _resize(to: str, size: list[int], spec: InputSpec) -> Operation:
+    from torchvision.transforms.v2 import InterpolationMode
+
     smooth = "antialiased" if spec.antialias else "not antialiased"
-    return Operation(
-        name=f"resize to {to} ({spec.interpolation}, {smooth})",
-        apply=partial(
-            ops.resize,
-            size=size,
-            interpolation=InterpolationMode(spec.interpolation),
-            antialias=spec.antialias,
-        ),
-    )
+    mode = InterpolationMode(spec.interpolation)
+    name = f"resize to {to} ({spec.interpolation}, {smooth})"
+    return _operation(name, "resize", size=size, interpolation=mode, antialias=spec.antialias)
 
 
 def _normalise(spec: InputSpec) -> tuple[Operation, ...]:
-    scale = Operation(
-        name="scale to 0..1", apply=partial(ops.to_dtype, dtype=torch.float32, scale=True)
-    )
+    scale = _operation("scale to 0..1", "to_dtype", dtype=torch.float32, scale=True)
     if set(spec.mean) == {0} and set(spec.std) == {1}:
         return (scale,)
     mean, std = list(spec.mean), list(spec.std)
-    return (
-        scale,
-        Operation(
-            name=f"normalise by mean {mean} and std {std}",
-            apply=partial(ops.normalize, mean=mean, std=std),
-        ),
-    )
+    name = f"normalise by mean {mean} and std {std}"
+    return (scale, _operation(name, "normalize", mean=mean, std=std))

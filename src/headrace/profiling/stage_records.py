@@ -7,8 +7,8 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.models.compute import Device
 from headrace.profiling.provenance import Record, record_of
-from headrace.runtime.item import FlowStatistics
 from headrace.runtime.queue import QueueStatistics
+from headrace.runtime.stage import FlowStatistics
 
 Role = Literal["decode", "preprocess", "transfer", "model", "sink"]
 """Kind of work of a stage, independent of its name."""

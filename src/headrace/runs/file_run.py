@@ -12,10 +12,9 @@ from headrace.decode.decoder_config import DecoderConfig, to_option_words
 from headrace.decode.index_store import IndexStore
 from headrace.errors import BackendError, HeadraceError, first_line
 from headrace.models.catalogue import check_name
-from headrace.models.gpu_memory import is_out_of_memory, release_memory
+from headrace.models.device import is_out_of_memory, release_memory
 from headrace.models.memory_table import MemoryTables
-from headrace.models.model import Model
-from headrace.models.prepare import Compiler, compile_module, fit_to_shape
+from headrace.models.model import Compiler, Model, compile_module, fit_to_shape
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.profiling.input_records import DecodeStats, lost_frame, summarize
 from headrace.profiling.metrics import Metrics

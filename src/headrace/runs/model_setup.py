@@ -9,11 +9,15 @@ from headrace.errors import BackendError
 from headrace.models.batch_size import BatchChoice, choose_batch_size
 from headrace.models.catalogue import has_custom_weights, smaller_model
 from headrace.models.compute import Compute, Device, Precision
-from headrace.models.gpu_memory import is_out_of_memory, release_memory
+from headrace.models.device import (
+    check_available,
+    emulation,
+    is_out_of_memory,
+    operation_threads,
+    release_memory,
+)
 from headrace.models.memory_table import KnownPeaks, MemoryKey, MemoryTables
-from headrace.models.model import Model, Result
-from headrace.models.precision_support import check_available, emulation, operation_threads
-from headrace.models.prepare import Compiler, compile_module, prepare
+from headrace.models.model import Compiler, Model, Result, compile_module, prepare
 from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.machine import describe_machine, versions
 from headrace.profiling.provenance import Provenance

@@ -22,8 +22,8 @@ from headrace.runs.run_stages import STAGE_ROLES, Transfer
 from headrace.runs.task import Task
 from headrace.runs.tracers import RunTracers
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.item import Span
 from headrace.runtime.pipeline import Run
+from headrace.runtime.stage import Span
 from headrace.sinks.batch_results import ResultSink
 from headrace.sinks.coco import CocoFile
 

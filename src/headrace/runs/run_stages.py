@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.models.compute import Device
-from headrace.models.device_transfer import Copy, copy_for
+from headrace.models.device import Copy, copy_for
 from headrace.models.model import Model
 from headrace.models.split_model import SplitModule
 from headrace.preprocess.levels import Preprocess

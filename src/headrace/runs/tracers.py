@@ -17,8 +17,8 @@ from headrace.profiling.trace import NAME, ItemTrace, NvtxMarks, write_trace
 from headrace.runs.model_setup import StartupTimer
 from headrace.runs.run_options import TRACE_STEPS, TracingOptions
 from headrace.runtime.clock import Clock
-from headrace.runtime.item import Item
 from headrace.runtime.pipeline import Run
+from headrace.runtime.stage import Item
 from headrace.runtime.tracing import NO_OP_TRACER, MultiTracer, Tracer
 
 if TYPE_CHECKING:

@@ -1,8 +1,9 @@
-"""ASGI server (uvicorn) in a thread."""
+"""ASGI server (uvicorn) in a thread, and a counter for which its coroutines can wait."""
 
 import asyncio
 import socket
 import sys
+import threading
 from functools import partial
 from typing import Any, Final, cast
 
@@ -11,7 +12,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from headrace.errors import ConfigError, StageError, reason_of
-from headrace.runtime.threads import ThreadGroup
+from headrace.runtime.synchronization import ThreadGroup
 
 MAX_CONNECTIONS: Final = 256
 """Maximum number of open connections; further ones are closed, as sources and sinks need file
@@ -155,3 +156,53 @@ def listen(address: str, port: int) -> socket.socket:
             "0 for any free one, and an address of this machine"
         ) from error
     return listener
+
+
+class UpdateCounter:
+    """Number of updates by one thread; coroutines can wait for the next one."""
+
+    def __init__(self) -> None:
+        """Start at 0."""
+        self.number = 0
+        """Number of updates so far."""
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def increase(self) -> None:
+        """Count an update and wake the coroutines; never blocks."""
+        with self._lock:
+            self.number += 1
+            self._wake()
+
+    def close(self) -> None:
+        """End all waits, also future ones."""
+        with self._lock:
+            self._is_closed = True
+            self._wake()
+
+    async def wait(self, after: int, seconds: float) -> bool:
+        """Wait until the number is above `after`; return False if it is not within `seconds`."""
+        with self._lock:
+            if self.number > after or self._is_closed:
+                return self.number > after
+            woken = asyncio.get_running_loop().create_future()
+            self._waiting.add(woken)
+        try:
+            await asyncio.wait_for(woken, seconds)
+        except TimeoutError:
+            return False
+        finally:
+            with self._lock:
+                self._waiting.discard(woken)
+        return self.number > after
+
+    def _wake(self) -> None:
+        for woken in self._waiting:
+            woken.get_loop().call_soon_threadsafe(_set_done, woken)
+        self._waiting.clear()
+
+
+def _set_done(woken: asyncio.Future[None]) -> None:
+    if not woken.done():
+        woken.set_result(None)

@@ -7,11 +7,10 @@ from typing import Final, Generic, TypeVar
 
 from headrace.errors import ConfigError, HeadraceError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.item import FlowMeter, Item
 from headrace.runtime.queue import BoundedQueue, Cancelled, Overflow, QueueStatistics
-from headrace.runtime.stage import StageStatistics
+from headrace.runtime.stage import FlowMeter, Item, StageStatistics
 from headrace.runtime.stage_executor import OVERFLOW, FailedItem, StageExecutor
-from headrace.runtime.threads import ThreadGroup
+from headrace.runtime.synchronization import ThreadGroup
 from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.runtime.waitable_source import Waiter
 

@@ -14,11 +14,17 @@ from typing import Any
 
 from headrace.errors import ConfigError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.item import FlowMeter, FlowStatistics, Item
 from headrace.runtime.queue import Overflow, QueueStatistics
-from headrace.runtime.stage import Aggregate, AnyStage, StageStatistics
+from headrace.runtime.stage import (
+    Aggregate,
+    AnyStage,
+    FlowMeter,
+    FlowStatistics,
+    Item,
+    StageStatistics,
+)
 from headrace.runtime.stage_executor import FailedItem, StageExecutor
-from headrace.runtime.threads import ThreadGroup
+from headrace.runtime.synchronization import ThreadGroup
 from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.runtime.waitable_source import AnySource, MergedSource, Waiter, merged
 from headrace.units import check_integers

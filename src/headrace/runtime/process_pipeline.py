@@ -13,8 +13,8 @@ from typing import Any, Final, cast
 
 from headrace.errors import HeadraceError, StageError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.item import Span
 from headrace.runtime.spawned_processes import CONTEXT, SpawnedProcesses
+from headrace.runtime.stage import Span
 from headrace.runtime.waitable_source import Waiter
 from headrace.units import check_integers
 

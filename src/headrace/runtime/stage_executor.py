@@ -12,9 +12,19 @@ from typing import Any, Final
 
 from headrace.errors import HeadraceError, StageError
 from headrace.runtime.clock import Clock, EndedThreads
-from headrace.runtime.item import DroppedItem, FlowMeter, Item, Span, source_of, spans_over
 from headrace.runtime.queue import BoundedQueue, Cancelled, Closed, Overflow
-from headrace.runtime.stage import Aggregate, AnyStage, Group, StageStatistics
+from headrace.runtime.stage import (
+    Aggregate,
+    AnyStage,
+    DroppedItem,
+    FlowMeter,
+    Group,
+    Item,
+    Span,
+    StageStatistics,
+    source_of,
+    spans_over,
+)
 from headrace.runtime.synchronization import CapacityLimiter
 from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.runtime.waitable_source import MergedSource, Waiter, values_of

@@ -14,8 +14,7 @@ from selectors import DefaultSelector
 from typing import IO, Final, cast
 
 from headrace.errors import ConfigError
-from headrace.runtime.child_process import ChildProcess
-from headrace.runtime.child_spec import Child, CompletedChild, FunctionSpec, Json
+from headrace.runtime.child_process import Child, ChildProcess, CompletedChild, FunctionSpec, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.posix import deferred_sigint
 from headrace.units import check_integers

@@ -4,22 +4,24 @@ A worker claims the next free chunk, reports it, and works on it; it may have se
 work. A worker that dies (a crash inside a decoder, a hang, no memory) does not end others. The
 chunks that it was decoding are tried again, each in its own worker. If a chunk's second worker dies
 too, the chunk is poisoned: it is skipped, with the reason.
+
+`run_chunks` is the supervisor; `iter_chunks` and the following functions run in the workers.
 """
 
+import faulthandler
 import json
+import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
 from headrace.atomic_file import write_whole
 from headrace.errors import StageError
-from headrace.runtime.child_spec import KILLED, ChildFunction, CompletedChild, FunctionSpec, Json
+from headrace.runtime.child_process import KILLED, ChildFunction, CompletedChild, FunctionSpec, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.hang_detector import has_stalled
-from headrace.runtime.supervisor import run_children
-from headrace.runtime.worker_protocol import DECODED, MESSAGE, STARTED
+from headrace.runtime.supervisor import iter_messages, run_children
 
 _MAX_DEATHS: Final = 2
 """A chunk is poisoned after this many dead workers; the first may have had another cause."""
@@ -222,3 +224,141 @@ def _explain_death(ending: CompletedChild, work: PoolTask, *, is_decoded: bool) 
     if ending.error is not None and ending.error.startswith("MemoryError"):
         return "working on it ran out of memory"
     return f"working on it failed: {ending.error or ending.describe()}"
+
+
+STARTED: Final = "begun"
+DECODED: Final = "read"
+MESSAGE: Final = "said"
+DONE: Final = "done"
+"""Kinds of messages; a message is a list of kind, chunk name and payload."""
+
+
+class _Connection:
+    """Sends the messages of a worker about its chunks; each one resets the hang watchdog."""
+
+    def __init__(self, send: Callable[[Json], None], stall_seconds: float) -> None:
+        self._send, self._stall_seconds = send, stall_seconds
+        self._in_work: set[str] = set()
+
+    def send(self, kind: str, chunk: str, payload: Json = None) -> None:
+        if kind == STARTED:
+            self._in_work.add(chunk)
+        elif kind == DONE:
+            self._in_work.discard(chunk)
+        self.heartbeat()
+        self._send([kind, chunk, payload])
+
+    def heartbeat(self) -> None:
+        if self._in_work:
+            arm_watchdog(self._stall_seconds)
+        else:
+            disarm_watchdog()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChunkReporter:
+    """A claimed chunk, with messages to the supervisor.
+
+    Sending raises BrokenPipeError if the supervisor has ended; then the worker ends.
+    """
+
+    chunk: str
+    payload: Json
+    """Payload of the chunk from the supervisor."""
+    connection: _Connection
+
+    def send(self, message: Json) -> None:
+        """Send a message about the chunk to the supervisor."""
+        self.connection.send(MESSAGE, self.chunk, message)
+
+    def heartbeat(self) -> None:
+        """Reset the hang watchdog without a message."""
+        self.connection.heartbeat()
+
+    def report_started(self) -> None:
+        """Report the start of work; from now on the chunk is a suspect if the worker dies."""
+        self.connection.send(STARTED, self.chunk)
+
+    def report_decoded(self) -> None:
+        """Report that the chunk is decoded; chunks still being decoded are likelier suspects."""
+        self.connection.send(DECODED, self.chunk)
+
+    def report_done(self) -> None:
+        """Report that the chunk is done."""
+        self.connection.send(DONE, self.chunk)
+
+
+def iter_chunks(
+    argument: Mapping[str, Json], send: Callable[[Json], None]
+) -> Iterator[ChunkReporter]:
+    """Yield each chunk that this worker claims, as started; it is done when the next is taken."""
+    for reporter in iter_claimed_chunks(argument, send):
+        reporter.report_started()
+        yield reporter
+        reporter.report_done()
+
+
+def iter_rounds(
+    argument: Mapping[str, Json], send: Callable[[Json], None]
+) -> Iterator[Iterator[ChunkReporter]]:
+    """Yield rounds of chunks; a round is done when the next one is taken.
+
+    There is one round of all chunks that this worker can claim; or, in a `PersistentChild`, a round
+    per job, which maps chunk names to payloads. Loaded resources stay for later rounds.
+    """
+    if "claims" in argument:
+        yield iter_claimed_chunks(argument, send)
+        return
+    connection = _Connection(send, float(str(argument["stall_seconds"])))
+    for chunks in iter_messages(send):
+        assert isinstance(chunks, dict)
+        yield (
+            ChunkReporter(chunk=name, payload=payload, connection=connection)
+            for name, payload in chunks.items()
+        )
+
+
+def iter_claimed_chunks(
+    argument: Mapping[str, Json], send: Callable[[Json], None]
+) -> Iterator[ChunkReporter]:
+    """Yield each chunk that this worker claims, for workers with several chunks in work.
+
+    The worker must report each chunk as started, decoded and done.
+    """
+    claims = Path(str(argument["claims"]))
+    connection = _Connection(send, float(str(argument["stall_seconds"])))
+    for chunk, payload in json.loads(Path(str(argument["undone"])).read_text(encoding="utf-8")):
+        if claim_chunk(claims, chunk):
+            yield ChunkReporter(chunk=chunk, payload=payload, connection=connection)
+
+
+def claim_chunk(claims: Path, chunk: str) -> bool:
+    """Claim a chunk; return True in the first process only."""
+    try:
+        os.close(os.open(claims / chunk, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        return False
+    return True
+
+
+_DUMP_START: Final = "Timeout ("
+"""Start of faulthandler's output when it ends a process."""
+
+
+def arm_watchdog(seconds: float) -> None:
+    """End this process after `seconds`, unless the watchdog is armed again or disarmed before.
+
+    It writes the tracebacks of all threads to standard error and exits with code 1. It runs in a
+    thread of the interpreter without any lock, so it also ends code that never returns.
+    """
+    faulthandler.dump_traceback_later(seconds, exit=True)
+
+
+def disarm_watchdog() -> None:
+    """Stop the watchdog."""
+    faulthandler.cancel_dump_traceback_later()
+
+
+def has_stalled(tail: str) -> bool:
+    """Return whether the watchdog ended a process, by the tail of its standard error."""
+    return _DUMP_START in tail

@@ -12,9 +12,9 @@ import torch
 
 from headrace.decode.read_clip import load_clip
 from headrace.errors import file_errors
-from headrace.models.head import HeadTap, replace_head
-from headrace.models.load_weights import with_weights
-from headrace.models.trained_head import TrainedHead, backbone_checksum
+from headrace.models.checkpoint import TrainedHead, backbone_checksum
+from headrace.models.feature_extractor import HeadTap, replace_head
+from headrace.models.load import with_weights
 from headrace.preprocess.levels import build_preprocess
 from headrace.testing.synth import write_clip
 from headrace.testing.synth_clip import Look, SynthClip

@@ -20,11 +20,9 @@ from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.testing.synth_clip import Look, Picture, SynthClip, Timing
+from headrace.testing.synth_clip import KINDS, Look, Picture, SynthClip, Timing
 from headrace.testing.synth_containers import muxer_of, muxer_options
-from headrace.testing.synth_encoders import encoder_of
-from headrace.testing.synth_kinds import KINDS
-from headrace.testing.synth_outside import is_outside, write_outside
+from headrace.testing.synth_encoders import encoder_of, is_outside, write_outside
 from headrace.testing.synth_pixels import (
     BARS,
     Colour,

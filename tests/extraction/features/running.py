@@ -11,7 +11,7 @@ from headrace.extraction.features import model_spec
 from headrace.extraction.features.feature_engine import NO_HOOKS, FeatureEngine
 from headrace.extraction.features.feature_options import feature_chunks
 from headrace.extraction.features.load_feature_model import load_feature_model
-from headrace.models.precision_support import operation_threads
+from headrace.models.device import operation_threads
 from headrace.sampling.selection import selection_of
 
 CPU = model_spec.Numerics()

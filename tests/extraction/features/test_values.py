@@ -10,7 +10,7 @@ import pytest
 from cache.made import key
 from extraction.features.running import sampling
 from headrace.cache.cache_url import open_cache
-from headrace.cache.entry import CacheEntry, decode, encode
+from headrace.cache.key import CacheEntry, decode, encode
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import CacheError
 from headrace.extraction.features.feature_options import MAX_SAMPLES, feature_chunks

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from headrace.profiling.session import NOT_ALL
 from headrace.runs.launch.launching import LaunchedWorker
-from headrace.runtime.child_spec import LAUNCH_VARIABLE
+from headrace.runtime.child_process import LAUNCH_VARIABLE
 from report.recorded import record, step_of
 
 

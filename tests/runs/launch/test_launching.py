@@ -10,8 +10,8 @@ from headrace.errors import BackendError, ConfigError
 from headrace.profiling.session import NOT_ALL
 from headrace.runs.launch import launching
 from headrace.runs.launch.launch_record import describe_exit, killed_words
-from headrace.runtime.child_spec import CompletedChild
-from headrace.runtime.rank_processes import Rendezvous
+from headrace.runtime.child_process import CompletedChild
+from headrace.runtime.spawned_processes import Rendezvous
 from headrace.testing.fake_clock import FakeClock
 from report.recorded import record
 from runtime.in_time import in_time

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from headrace.errors import HeadraceError
 from headrace.live.live_source import Event, LiveFrame
 from headrace.profiling.session import Pace
-from headrace.runtime.item import DroppedItem
+from headrace.runtime.stage import DroppedItem
 from headrace.runtime.waitable_source import Waiter
 from live.live_frames import frame
 

@@ -12,7 +12,7 @@ from headrace.live.drop_policy import DropPolicy
 from headrace.live.live_source import ClipWindow
 from headrace.runs.live.live_batches import ModelRunner
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
-from headrace.runtime.item import DroppedItem
+from headrace.runtime.stage import DroppedItem
 from headrace.testing.fake_clock import FakeClock
 from runs.live.fake_sources import Endless, FakeSource
 from runtime.in_time import TIMEOUT_SECONDS, happens, in_time

@@ -8,7 +8,7 @@ from torch import nn
 
 from headrace.errors import BackendError
 from headrace.models.compute import Compute
-from headrace.models.head import replace_head
+from headrace.models.feature_extractor import replace_head
 from headrace.models.model import Model
 from headrace.models.outputs import ToLabels
 from headrace.models.results import ClassNames

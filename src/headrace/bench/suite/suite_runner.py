@@ -13,7 +13,7 @@ from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord, rea
 from headrace.bench.suite.suite_selection import Choice, Planned, SuiteConfig, config_of, plan_suite
 from headrace.errors import HeadraceError
 from headrace.profiling.machine import provenance
-from headrace.runtime.child_spec import ChildFunction, CompletedChild, FunctionSpec, Json
+from headrace.runtime.child_process import ChildFunction, CompletedChild, FunctionSpec, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.supervisor import run_children
 from headrace.video.content_digest import content_digest

@@ -33,7 +33,7 @@ class SuiteConfig(ModelConfig):
         """
         from headrace.models.catalogue import check_name
         from headrace.models.compute import Compute
-        from headrace.models.precision_support import check_available
+        from headrace.models.device import check_available
 
         check_name(self.model_name, "classification")
         check_available(Compute(device=self.device))

@@ -23,9 +23,14 @@ from headrace.extraction.features.feature_result import ChunkResult, ResultInfo,
 from headrace.extraction.features.model_spec import SampleSpec, WorkerResources
 from headrace.models.batch_size import choose_for
 from headrace.models.compute import MAX_BATCH_SIZE
-from headrace.models.device_transfer import copy_for, transfer
-from headrace.models.gpu_memory import fitting_memory, is_out_of_memory, release_memory
-from headrace.models.precision_support import operation_threads
+from headrace.models.device import (
+    copy_for,
+    fitting_memory,
+    is_out_of_memory,
+    operation_threads,
+    release_memory,
+    transfer,
+)
 from headrace.planning.chunks import Chunk
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.imap import imap

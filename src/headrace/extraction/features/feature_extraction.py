@@ -9,8 +9,8 @@ from typing import ClassVar, Final, Self
 
 import numpy as np
 
-from headrace.cache.cache_url import NONE, open_cache
-from headrace.cache.result_cache import Cache, ignore_warning
+from headrace.cache.cache_url import NONE, Cache, open_cache
+from headrace.cache.store import ignore_warning
 from headrace.cached_property import cached_property
 from headrace.errors import ConfigError, HeadraceError
 from headrace.extraction.chunk_worker import chunk_message
@@ -37,7 +37,7 @@ from headrace.profiling.run_records import Setup
 from headrace.profiling.session import Outcome as RunOutcome
 from headrace.profiling.stage_records import Role
 from headrace.records import from_dict, to_dict
-from headrace.runtime.child_spec import ChildFunction, Json
+from headrace.runtime.child_process import ChildFunction, Json
 from headrace.runtime.clock import Clock
 from headrace.runtime.worker_pool import PoolResult, PoolTask
 from headrace.video.frame_loss import FrameLoss

@@ -14,11 +14,10 @@ from headrace.errors import BackendError, ConfigError, first_line, in_words
 from headrace.extraction.features.model_spec import Numerics, OwnModel
 from headrace.extraction.features.own_state import OwnState, own_state
 from headrace.models.compute import Compute
+from headrace.models.device import is_out_of_memory
 from headrace.models.evaluation_mode import evaluation_mode
-from headrace.models.gpu_memory import is_out_of_memory
-from headrace.models.model import Model
+from headrace.models.model import Model, place_model
 from headrace.models.outputs import describe_value
-from headrace.models.prepare import place_model
 from headrace.preprocess.spec import InputSpec
 from headrace.units import check_integers
 

@@ -29,9 +29,9 @@ from headrace.extraction.features.table_store import PartFiles
 from headrace.extraction.journal import Journal
 from headrace.planning.chunks import Chunk
 from headrace.records import from_dict
-from headrace.runtime.child_spec import Json
+from headrace.runtime.child_process import Json
 from headrace.runtime.posix import file_lock
-from headrace.runtime.worker_protocol import ChunkReporter
+from headrace.runtime.worker_pool import ChunkReporter
 
 PARTS: Final = ("decode", "prepare", "transfer", "model", "write")
 """Parts of the work on a chunk."""

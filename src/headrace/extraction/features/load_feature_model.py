@@ -8,7 +8,7 @@ from headrace.extraction.features.model_signature import ModelSignature
 from headrace.extraction.features.model_spec import FeatureModelSpec, Numerics, OwnModel, SampleSpec
 from headrace.models.checkpoint import weights_digest
 from headrace.models.compute import Compute
-from headrace.models.precision_support import check_available
+from headrace.models.device import check_available
 
 
 def load_feature_model(

@@ -7,9 +7,9 @@ from importlib.metadata import version
 from itertools import accumulate, groupby
 from typing import Any, Final
 
+from headrace.cache.cache_url import Cache
 from headrace.cache.content_digests import ContentDigests
 from headrace.cache.key import ChunkKey
-from headrace.cache.result_cache import Cache
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.index_store import VERSION
 from headrace.decode.protocol import OnError

@@ -22,7 +22,7 @@ from headrace.extraction.features.model_spec import (
     numerics_of_asked,
 )
 from headrace.records import from_dict, to_dict
-from headrace.runtime.child_spec import FunctionSpec, Json
+from headrace.runtime.child_process import FunctionSpec, Json
 from headrace.runtime.supervisor import run_children
 from headrace.video.source import Source
 

@@ -17,7 +17,7 @@ from headrace.extraction.features.own_state import imported_code
 from headrace.models.checkpoint import weights_digest
 from headrace.models.compute import Compute
 from headrace.models.evaluation_mode import is_training
-from headrace.models.load_weights import weight_files
+from headrace.models.load import weight_files
 from headrace.preprocess.levels import operations
 from headrace.preprocess.spec import InputSpec, PrepLevel
 

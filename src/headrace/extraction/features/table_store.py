@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from headrace.atomic_file import write_bytes_whole
-from headrace.cache.entry import CacheEntry as Encoded
-from headrace.cache.entry import decode, encode
-from headrace.cache.key import ChunkKey
+from headrace.cache.key import CacheEntry as Encoded
+from headrace.cache.key import ChunkKey, decode, encode
 from headrace.errors import CacheError, ConfigError
 from headrace.extraction.features.feature_result import ChunkResult, ResultInfo, VideoName
 from headrace.extraction.features.feature_table import PATTERN, TableFile, write_tables

@@ -10,12 +10,9 @@ from headrace.extraction.features.feature_model import FeatureModel
 from headrace.extraction.features.model_spec import Numerics, SampleSpec, TorchvisionModelSpec
 from headrace.models.catalogue import task_of
 from headrace.models.compute import Compute
-from headrace.models.feature_extractor import FeatureExtractor
-from headrace.models.head import HeadTap
-from headrace.models.load import with_clip_length
-from headrace.models.load_weights import with_weights
-from headrace.models.model import Model
-from headrace.models.prepare import place_model
+from headrace.models.feature_extractor import FeatureExtractor, HeadTap
+from headrace.models.load import with_clip_length, with_weights
+from headrace.models.model import Model, place_model
 from headrace.preprocess.levels import build_preprocess
 
 

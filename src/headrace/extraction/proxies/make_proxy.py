@@ -45,8 +45,8 @@ from headrace.extraction.proxies.encoder import (
     new_decoder,
 )
 from headrace.extraction.proxies.proxy_options import proxy_size
-from headrace.runtime.child_spec import Json
-from headrace.runtime.worker_protocol import ChunkReporter
+from headrace.runtime.child_process import Json
+from headrace.runtime.worker_pool import ChunkReporter
 from headrace.video.container import open_container
 from headrace.video.content_digest import digest_of
 from headrace.video.frame_format import TAG_BYTES, FrameFormat

@@ -17,7 +17,7 @@ from headrace.profiling.number_format import counted, percent
 from headrace.profiling.run_records import Setup
 from headrace.profiling.session import Outcome as RunOutcome
 from headrace.profiling.stage_records import Role
-from headrace.runtime.child_spec import ChildFunction
+from headrace.runtime.child_process import ChildFunction
 
 _SAMPLES: Final = 4
 """Max samples for an estimate."""

@@ -19,10 +19,10 @@ import pyarrow
 from headrace.atomic_file import write_whole
 from headrace.profiling.machine import versions
 from headrace.records import from_dict, recorded
-from headrace.runtime.child_spec import CompletedChild, FunctionSpec, Json
+from headrace.runtime.child_process import CompletedChild, FunctionSpec, Json
 from headrace.runtime.clock import Clock
 from headrace.runtime.supervisor import PersistentChild
-from headrace.runtime.worker_protocol import STARTED
+from headrace.runtime.worker_pool import STARTED
 
 _TEXT = "json"
 

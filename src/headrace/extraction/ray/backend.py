@@ -33,7 +33,7 @@ from headrace.extraction.ray.actor import (
 )
 from headrace.extraction.ray.settings import AUTO, ActorResources, RaySettings, call_size
 from headrace.records import to_dict
-from headrace.runtime.child_spec import CompletedChild, FunctionSpec, Json
+from headrace.runtime.child_process import CompletedChild, FunctionSpec, Json
 from headrace.runtime.worker_pool import PoolRound
 
 _QUIET: Final = ("ray", "ray.data")

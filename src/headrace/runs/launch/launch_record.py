@@ -14,7 +14,7 @@ from headrace.profiling.provenance import CommandLine, Provenance, Record, Text
 from headrace.profiling.run_records import Usage
 from headrace.profiling.session import NOT_ALL, Session
 from headrace.profiling.stage_records import Role, Share
-from headrace.runtime.child_spec import CompletedChild
+from headrace.runtime.child_process import CompletedChild
 
 WorkerOutcome = Literal["complete", "interrupted", "failed", "died", "not begun"]
 

@@ -24,10 +24,10 @@ from headrace.runs.launch.launch_record import (
     worker_exit,
 )
 from headrace.runs.output_folder import prepare_folder
-from headrace.runtime.child_spec import LAUNCH_VARIABLE, CommandSpec, CompletedChild, Json
+from headrace.runtime.child_process import LAUNCH_VARIABLE, CommandSpec, CompletedChild, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.posix import check_posix
-from headrace.runtime.rank_processes import Participant, Rendezvous
+from headrace.runtime.spawned_processes import Participant, Rendezvous
 from headrace.runtime.supervisor import run_children
 
 

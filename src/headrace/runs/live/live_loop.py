@@ -19,11 +19,10 @@ from headrace.live.drop_policy import DropPolicy, OverloadName
 from headrace.live.live_source import LiveSource, clip_window_of
 from headrace.models.catalogue import task_of
 from headrace.models.compute import Compute, Device
+from headrace.models.device import check_available
 from headrace.models.evaluation_mode import evaluation_mode, is_training
 from headrace.models.load import load_classifier, load_clip_classifier, with_clip_length
-from headrace.models.model import Model
-from headrace.models.precision_support import check_available
-from headrace.models.prepare import prepare
+from headrace.models.model import Model, prepare
 from headrace.runs.live.live_batches import ModelRunner, View
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runs.live.live_sources import open_sources

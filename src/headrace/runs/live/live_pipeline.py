@@ -28,10 +28,17 @@ from headrace.live.stream_reader import LATE
 from headrace.runs.live.live_batches import ModelRunner, ViewBatch, split_outputs
 from headrace.runs.run_stages import CLIPS, PREPROCESS, SOURCE, Transfer
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.item import DroppedItem, FlowStatistics, Item
 from headrace.runtime.pipeline import Pipeline, Run
 from headrace.runtime.queue import Cancelled
-from headrace.runtime.stage import Aggregate, AnyStage, SlidingWindows, Stage
+from headrace.runtime.stage import (
+    Aggregate,
+    AnyStage,
+    DroppedItem,
+    FlowStatistics,
+    Item,
+    SlidingWindows,
+    Stage,
+)
 from headrace.runtime.stage_executor import OVERFLOW, SOURCE_FAILED
 from headrace.runtime.synchronization import CapacityLimiter
 from headrace.runtime.tracing import NO_OP_TRACER, Tracer

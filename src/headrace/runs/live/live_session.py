@@ -37,7 +37,7 @@ from headrace.runs.task import Task, with_task
 from headrace.runs.tracers import prepare_tracers
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime
 from headrace.runtime.fan_out import FanOut
-from headrace.runtime.item import Item
+from headrace.runtime.stage import Item
 from headrace.sinks.batch_results import ResultSink
 
 

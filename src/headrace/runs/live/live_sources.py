@@ -13,13 +13,12 @@ from headrace.live.address import FileAddress, parse_addresses
 from headrace.live.drop_policy import DropPolicy
 from headrace.live.live_source import Event, LiveFrame, LiveSource
 from headrace.live.open_options import SourceOptions
-from headrace.live.open_source import live_source
-from headrace.live.realtime_file import RealtimeFile
+from headrace.live.realtime_source import RealtimeFile, live_source
 from headrace.live.stream_reader import DAMAGED
 from headrace.models.catalogue import task_of
 from headrace.profiling.session import Pace
 from headrace.runs.run_options import FlowOptions, LiveClipOptions, PaceName, RunOptions
-from headrace.runtime.item import DroppedItem
+from headrace.runtime.stage import DroppedItem
 from headrace.runtime.waitable_source import Waiter
 from headrace.video.frame_loss import FrameLoss
 from headrace.video.image_sequence import Rate

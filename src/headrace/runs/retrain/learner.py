@@ -11,18 +11,27 @@ from torch import nn
 
 from headrace.errors import BackendError, ConfigError, first_line
 from headrace.models.catalogue import check_name
-from headrace.models.checkpoint import read_checkpoint
+from headrace.models.checkpoint import (
+    NAMED_WEIGHTS,
+    TrainedHead,
+    backbone_checksum,
+    read_checkpoint,
+)
 from headrace.models.compute import Compute
-from headrace.models.device_transfer import transfer
+from headrace.models.device import autocast_dtype, transfer
 from headrace.models.evaluation_mode import freeze_before, recompute
-from headrace.models.head import replace_head
-from headrace.models.load_weights import with_weights
-from headrace.models.model import Model
+from headrace.models.feature_extractor import replace_head
+from headrace.models.load import with_weights
+from headrace.models.model import (
+    Compiler,
+    FixedBatch,
+    Model,
+    compile_error,
+    compile_module,
+    prepare,
+)
 from headrace.models.outputs import ToLabels
-from headrace.models.precision_support import autocast_dtype
-from headrace.models.prepare import Compiler, FixedBatch, compile_error, compile_module, prepare
 from headrace.models.results import ClassNames, Labels
-from headrace.models.trained_head import NAMED_WEIGHTS, TrainedHead, backbone_checksum
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.profiling.stage_records import Role
 from headrace.runs.model_setup import StartupTimer, compute_resources

@@ -12,7 +12,7 @@ import torch
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
-from headrace.models.device_transfer import transfer
+from headrace.models.device import transfer
 from headrace.profiling.input_records import DecodeStats, LostFrame, lost_frame, summarize_all
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.run_records import Accuracy, TrainingRecord

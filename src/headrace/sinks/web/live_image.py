@@ -5,8 +5,8 @@ import io
 from dataclasses import dataclass
 from typing import Any, Final
 
+from headrace.runtime.asgi_server import UpdateCounter
 from headrace.runtime.clock import Clock
-from headrace.runtime.latest_value import LatestValue
 from headrace.sinks.batch_results import BatchResults
 from headrace.sinks.latest_images import LatestImages
 
@@ -42,7 +42,7 @@ class LiveImage:
         self._latest_images = LatestImages(names, clock)
         self._clock = clock
         self._images_per_second = images_per_second
-        self._newest: LatestValue[int] = LatestValue()
+        self._newest = UpdateCounter()
         self._viewers = 0
         self._image = JpegImage(0, b"")
         self._due_ns = 0
@@ -50,7 +50,7 @@ class LiveImage:
     def show(self, results: BatchResults[Any]) -> None:
         """Keep the newest frame of a batch; copies it. From one thread."""
         self._latest_images.show(results)
-        self._newest.put(results.batch.video)
+        self._newest.increase()
 
     async def next(self, after: int, seconds: float) -> JpegImage | None:
         """Return an image newer than number `after`; None after `seconds` without one.

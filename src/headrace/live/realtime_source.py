@@ -1,25 +1,32 @@
-"""Files in real time: each frame is due at its pts, even if the reader is late (open loop)."""
+"""Live source of an address; files and test patterns in real time, each frame at its due time."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import cycle, islice
+from itertools import count, cycle, islice
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.cached_property import cached_property
 from headrace.decode.frame_outputs import Array
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_decoder, open_index
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.errors import DecodeError
-from headrace.live.address import FileAddress
-from headrace.live.live_source import Event, LiveFrame, notifier
+from headrace.live.address import Address, FileAddress, PatternAddress
+from headrace.live.live_source import Event, LiveFrame, LiveSource, notifier
+from headrace.live.network_source import NetworkSource
+from headrace.live.open_options import SourceOptions
 from headrace.live.stream_reader import DAMAGED
 from headrace.planning.gop_ranges import split_video
 from headrace.profiling.session import Pace
-from headrace.runtime.item import DroppedItem
+from headrace.runtime.stage import DroppedItem
 from headrace.runtime.waitable_source import Waiter
+from headrace.video.frame_barcode import DARK, LIGHT, blocks_of, grid_of
 from headrace.video.frame_format import FrameFormat
 from headrace.video.frame_loss import FrameLoss
 from headrace.video.stream_index import StreamIndex
@@ -29,9 +36,31 @@ OnDamage = Literal["raise", "skip"]
 `conceal`: concealed frames are decoded too late, after the frames that depend on them."""
 
 
+def live_source(
+    address: Address,
+    options: SourceOptions | None = None,
+    store: IndexStore | None = None,
+    *,
+    on_error: OnDamage = "raise",
+) -> LiveSource:
+    """Return the live source of an address. Opens nothing.
+
+    Args:
+        address: Address from `parse_addresses`.
+        options: Connection options of cameras and network streams; None: the defaults.
+        store: Cache of indexes; None: the user's cache folder.
+        on_error: Handling of damaged frames of a file; a stream always skips them.
+    """
+    if isinstance(address, FileAddress):
+        return RealtimeFile(address, store, on_error=on_error)
+    if isinstance(address, PatternAddress):
+        return PatternSource(address)
+    return NetworkSource(address, options or SourceOptions())
+
+
 @dataclass(eq=False)
 class RealtimeFile:
-    """Video file in real time, decoded in one thread."""
+    """Video file in real time (open loop), decoded in one thread."""
 
     address: FileAddress
     store: IndexStore | None = None
@@ -217,3 +246,76 @@ def _decode_next(index: StreamIndex, frames: Iterator[tuple[int, Array | None]])
             source=str(index.source),
         )
     return index, frame_index, pixels
+
+
+_PERIOD = 256
+"""Period of the background, in columns."""
+_COLUMNS_PER_FRAME = 4
+"""Motion of the background."""
+_TINTS = ((1.0, 0.55, 0.2), (0.2, 1.0, 0.55), (0.55, 0.2, 1.0), (0.9, 0.9, 0.9))
+
+
+class PatternSource:
+    """Test pattern in real time: frame n is due n / rate seconds after the start (open loop)."""
+
+    base: Pace = "schedule"
+
+    def __init__(self, address: PatternAddress) -> None:
+        """Prepare the pattern; frames are drawn on demand."""
+        self._address = address
+
+    @property
+    def name(self) -> str:
+        """Address of the pattern."""
+        return self._address.name
+
+    def draw(self, number: int) -> NDArray[np.uint8]:
+        """Return frame `number`: uint8 [H, W, 3] in [0, 255], RGB.
+
+        `headrace.testing.read_number` reads the number. Takes about 1 ms for 720p.
+        """
+        _, width = self._address.size
+        first = number * _COLUMNS_PER_FRAME % _PERIOD
+        frame: NDArray[np.uint8] = self._background[:, first : first + width].copy()
+        for is_light, (rows, columns) in zip(blocks_of(number), self._grid, strict=True):
+            frame[rows, columns] = LIGHT if is_light else DARK
+        return frame
+
+    def frames(
+        self, number: int, waiter: Waiter, note: Callable[[Event], None]
+    ) -> Iterator[LiveFrame | DroppedItem]:
+        """Yield each frame when it is due. See `LiveSource`."""
+        address, notify = self._address, notifier(number, waiter.clock, note)
+        start_ns = waiter.clock.now_ns()
+        notify("joined", "joined")
+        for frame_index in count():
+            if address.seconds is not None and frame_index >= address.seconds * address.rate:
+                break
+            due_ns = start_ns + round(frame_index * 1_000_000_000 / address.rate)
+            waiter.until(due_ns)
+            yield LiveFrame(
+                pixels=self.draw(frame_index),
+                source=number,
+                number=frame_index,
+                run=0,
+                pts=frame_index,
+                time_base=1 / address.rate,
+                arrived_ns=due_ns,
+            )
+        notify("ended", "ended")
+
+    @cached_property
+    def _grid(self) -> list[tuple[slice, slice]]:
+        return grid_of(self._address.size)
+
+    @cached_property
+    def _background(self) -> NDArray[np.uint8]:
+        """Background, wider than a frame by one period; frames are slices of it."""
+        height, width = self._address.size
+        seed = self._address.seed
+        y, x = np.ogrid[:height, : width + _PERIOD]
+        wave = np.abs((x * 2 + seed * 37) % _PERIOD - _PERIOD // 2)
+        wave = wave + np.abs((y + x + seed * 101) % _PERIOD - _PERIOD // 2)
+        tint = np.array(_TINTS[seed % len(_TINTS)])
+        background: NDArray[np.uint8] = (wave[..., None] * tint).astype(np.uint8)
+        return background
