@@ -30,8 +30,8 @@ from headrace.decode.converter import ArrayConverter
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.frame_outputs import device_memory
 from headrace.decode.gpu import nvdec
-from headrace.decode.gpu.codec_pool import CodecPool
 from headrace.decode.gpu.gpu_decoding import stream_codecs
+from headrace.decode.gpu.gpu_frames import CodecPool
 from headrace.decode.open_decoder import capabilities_of, open_decoder
 from headrace.runtime import fork_safety as forks
 from headrace.testing.synth import SynthClip, write_clip

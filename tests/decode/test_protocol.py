@@ -21,8 +21,8 @@ from decode.pynvvideocodec_played import plays
 from headrace import ConfigError, DecodeJob, FrameFormat, OpenError, StreamIndex, open_decoder
 from headrace.decode.capabilities import PixelDifference
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.decoder_pool import DecoderPool
 from headrace.decode.frame_outputs import StackedOutput
+from headrace.decode.open_decoder import DecoderPool
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, read_number, write_streams
 from media import real_clip

@@ -21,7 +21,7 @@ from headrace.profiling.session import Pace
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.waitable_source import Waiter
 from headrace.video.frame_format import FrameFormat
-from headrace.video.frame_loss import FrameLoss
+from headrace.video.frames import FrameLoss
 from headrace.video.stream_index import StreamIndex
 
 OnDamage = Literal["raise", "skip"]
