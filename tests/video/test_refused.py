@@ -9,9 +9,9 @@ import pytest
 
 import headrace
 from headrace import CameraLayout, ImageSequence, MediaError
-from headrace.decode import torchcodec_decoder
 from headrace.testing import damage
 from headrace.testing.synth_audio import write_audio
+from headrace.video import find_videos as lists
 from headrace.video import frame_format as shape
 from headrace.video import frames, source
 from headrace.video.frame_format import ResizeFit
@@ -19,7 +19,7 @@ from tests.kit import rewrite_mp4
 from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
 
-MODULES = (lists, frames, shape, source, torchcodec_decoder)
+MODULES = (lists, frames, shape, source)
 HALF = Fraction(1, 2)
 
 
