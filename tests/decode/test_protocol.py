@@ -56,8 +56,9 @@ def decoder(index, decoding):
 
 
 @pytest.mark.parametrize("kind", SHARED_KINDS)
-@ON_CPU
+@pytest.mark.parametrize("decoding", EACH_BACKEND[1:])
 def test_random_access_equals_linear_decode(written, decoding, kind):
+    """Of the PyAV backend: see `test_exact.py`."""
     path = written(kind)
     index, expected = StreamIndex.scan(path), linear_frames(path)
     order = random.Random(0).sample(range(len(index)), min(20, len(index)))

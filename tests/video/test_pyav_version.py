@@ -1,6 +1,6 @@
-"""What an old PyAV lacks is computed, assumed to be the harder case, or refused.
+"""Properties that an old PyAV lacks are computed, assumed to be the harder case, or refused.
 
-`Old` hides it in a new PyAV's objects, so these tests run with every PyAV.
+`Old` hides them in a new PyAV's objects, so these tests run with every PyAV.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""What a packet tells before it is decoded, and how far that is trusted."""
+"""Flags and random access of packets, before they are decoded."""
 
 import pytest
 

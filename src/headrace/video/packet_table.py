@@ -150,7 +150,7 @@ _ROW = struct.Struct("=8q")
 """(pts, dts, duration, position, signature, flags, random access, parameter set state) of a packet.
 Packed as bytes: tuples took twice the time."""
 _DISCARDED = 16
-"""Flag in addition to `packet_flags`: an edit list hides the packet."""
+"""Flag in addition to those of `random_access`: an edit list hides the packet."""
 
 
 @dataclass(eq=False)
