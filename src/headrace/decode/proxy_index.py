@@ -217,7 +217,7 @@ def _problem_of(index: StreamIndex, table: ProxyPackets, source: ProxySource) ->
     if table.codec not in CODECS:
         return f"its codec is {table.codec!r}"
     height, width = table.size
-    if height < 1 or width < 1 or height * width > MAX_PIXELS:
+    if height * width > MAX_PIXELS:
         return f"its frame size is {height}x{width}"
     if not table.is_keyframe[0]:
         return "its first frame is not a keyframe"
