@@ -47,8 +47,7 @@ OWNERS = {
                 "video/pyav_version.py",
             ),
             *(
-                "video/h264_error_reset.py",
-                "video/hevc_lost_references.py",
+                "video/reference_codec.py",
                 "video/reference_decode.py",
                 "decode/*",
                 "sinks/video_file.py",

@@ -32,7 +32,7 @@ def test_the_design_page_lists_the_layers_in_their_order() -> None:
 
 DOC = '"""A module."""\n'
 BROKEN = [
-    ("layers", "video/a.py", "from headrace.decode.decoder_pool import Pool"),
+    ("layers", "video/a.py", "from headrace.decode.open_decoder import Pool"),
     ("layers", "errors.py", "import headrace.video.source"),
     ("layers", "report/a.py", "def f():\n    from headrace.cli import run"),
     ("layers", "cli/a.py", "from headrace.testing.synth import write"),

@@ -98,9 +98,9 @@ from headrace.video.camera_layout import CameraLayout as CameraLayout
 from headrace.video.find_videos import find_videos as find_videos
 from headrace.video.frame_format import Crop as Crop
 from headrace.video.frame_format import FrameFormat as FrameFormat
-from headrace.video.frame_loss import FrameLoss as FrameLoss
 from headrace.video.frames import Clip as Clip
 from headrace.video.frames import FrameBatch as FrameBatch
+from headrace.video.frames import FrameLoss as FrameLoss
 from headrace.video.image_sequence import ImageSequence as ImageSequence
 from headrace.video.metadata import VideoMetadata as VideoMetadata
 from headrace.video.source import Source as Source

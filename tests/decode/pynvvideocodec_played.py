@@ -17,7 +17,7 @@ from av.video.reformatter import VideoReformatter
 
 from headrace.decode.gpu import gpu_frames, nvdec
 from headrace.decode.gpu import pynvvideocodec_decoder as by_pynvvideocodec
-from headrace.decode.gpu.codec_pool import CodecPool
+from headrace.decode.gpu.gpu_frames import CodecPool
 from headrace.video.content_digest import rows_of
 
 

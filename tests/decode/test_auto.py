@@ -53,7 +53,7 @@ def end(choosing, sent, seconds, frames=3):
 @pytest.mark.parametrize(("seconds", "better"), [({CPU: 1, GPU: 3}, CPU), ({CPU: 3, GPU: 1}, GPU)])
 def test_jobs_go_to_the_faster_device_once_measured(choosing, seconds, better):
     went = [do(choosing, seconds) for _ in range(30)]
-    assert set(went) == {CPU, GPU}, "both are tried"
+    assert set(went) == {CPU, GPU}, "both devices are tried"
     assert went[6:] == [better] * 24
 
 
@@ -61,7 +61,7 @@ def test_a_changed_rate_is_detected(choosing):
     for _ in range(10):
         do(choosing, {CPU: 1, GPU: 3})
     went = [do(choosing, {CPU: 1, GPU: 0.1}) for _ in range(3 * TRY_AGAIN)]
-    assert went[-TRY_AGAIN:].count(CPU) <= 1, "which is tried now and then"
+    assert went[-TRY_AGAIN:].count(CPU) <= 1, "the CPU is tried again from time to time"
 
 
 def test_the_start_of_cuda_does_not_count_as_its_rate(choosing):

@@ -14,9 +14,8 @@ from decode.linear import linear_frames
 from headrace import Crop, DecodeJob, DecoderConfig, FrameFormat, FrameReader, StreamIndex
 from headrace.decode.frame_outputs import device_memory
 from headrace.decode.gpu.nvdec import Nvdec
-from headrace.decode.job_result import decode_stacked
 from headrace.decode.open_decoder import open_decoder, open_device_decoder
-from headrace.decode.protocol import DecodeCounters
+from headrace.decode.protocol import DecodeCounters, decode_stacked
 from headrace.errors import BackendError, DecodeError
 from headrace.runtime import buffer_pool as memory
 from headrace.testing import damage

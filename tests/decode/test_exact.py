@@ -74,7 +74,7 @@ def test_every_synthetic_frame_equals_linear_decode_and_carries_its_number(writt
     everything = range(len(index))
     assert differing(index, expected, FULL, scattered(index, 60)) == []
     assert differing(index, expected, FULL, [everything]) == []
-    jobs = [*scattered(index, 30), everything, *scattered(index, 8)]
+    jobs = [*scattered(index, 16), everything, *scattered(index, 4)]
     assert differing(index, expected, FULL, jobs, goes_on=False) == []
 
 
@@ -84,14 +84,16 @@ def test_frames_shaped_while_converting_equal_linear_decode(written, linear, kin
     assert differing(index, expected, SMALL, scattered(index, 16)) == []
 
 
+@pytest.mark.parametrize("samples", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("path", real_clips())
-def test_every_real_frame_equals_linear_decode(path):
+def test_every_real_frame_equals_linear_decode(path, samples):
     """All in one job, then some at random; and single frames at full size.
 
     The more GOPs, the more frames: each costs a decode of half a GOP.
     """
     index, shape = StreamIndex.scan(path), FrameFormat(size=(96, 96))
-    single, several = scattered(index, 4 + index.num_gops), scattered(index, 8 + 2 * index.num_gops)
+    count = samples * (2 + index.num_gops // 2)
+    single, several = scattered(index, count), scattered(index, 2 * count)
     expected, whole = linear_in_two(path, shape, {frame for [frame] in single})
     assert len(index) == len(expected)
     assert differing(index, expected, shape, [range(len(index)), *several]) == []

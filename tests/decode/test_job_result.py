@@ -14,10 +14,9 @@ from decode.kit import run
 from decode.linear import linear_frames
 from forked import in_a_fork
 from headrace import Crop, DecodeError, FrameFormat, OpenError, StreamIndex, open_decoder
-from headrace.decode.decoder_pool import DecoderPool
-from headrace.decode.gpu.codec_pool import CodecPool
-from headrace.decode.job_result import decode_stacked, run_job
-from headrace.decode.protocol import DecodeCounters, DecodeJob
+from headrace.decode.gpu.gpu_frames import CodecPool
+from headrace.decode.open_decoder import DecoderPool
+from headrace.decode.protocol import DecodeCounters, DecodeJob, decode_stacked, run_job
 from headrace.decode.pyav import PyavDecoder
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, read_number, write_clip

@@ -30,8 +30,8 @@ from headrace.decode.converter import ArrayConverter
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.frame_outputs import device_memory
 from headrace.decode.gpu import nvdec
-from headrace.decode.gpu.codec_pool import CodecPool
 from headrace.decode.gpu.gpu_decoding import stream_codecs
+from headrace.decode.gpu.gpu_frames import CodecPool
 from headrace.decode.open_decoder import capabilities_of, open_decoder
 from headrace.runtime import fork_safety as forks
 from headrace.testing.synth import SynthClip, write_clip
@@ -120,7 +120,7 @@ def test_a_reused_decoder_returns_the_right_frames(scanned, monkeypatch, kind, w
 @pytest.mark.parametrize("decoding", [PYNVVIDEOCODEC, KEPT], ids=["comes down", "stays"])
 @pytest.mark.parametrize("kind", ["h264_b_pyramid", "hevc_10_bit"])
 def test_frames_have_their_own_memory_and_packet_index(scanned, kind, decoding):
-    """All are kept until the last has come: the library writes over each of its own."""
+    """All frames are kept until the last one: the library overwrites its own memory."""
     index = scanned(kind)
     container, stream = open_container(index.source)
     with container:
@@ -154,20 +154,20 @@ def test_a_loader_delivers_its_frames(tmp_path):
 
 
 def decodes(decode):
-    """Return a decoder that makes something else of the frames of each packet."""
+    """Return a decoder that changes the frames of each packet by `decode`."""
 
     class Wrong(played.PyNvDecoder):
         count = -1
 
         def Decode(self, packet):  # noqa: N802
-            """Return what is made of them."""
+            """Return the changed frames."""
             return decode(self, super().Decode(packet))
 
     return Wrong
 
 
 def draws(change):
-    """Return a decoder that makes another picture of each."""
+    """Return a decoder that changes each picture."""
 
     def decode(_, frames):
         for frame in frames:
@@ -178,7 +178,7 @@ def draws(change):
 
 
 def in_order(self, frames):
-    """Count the times up, whatever frames they are of."""
+    """Number the frames in their order of output."""
     for frame in frames:
         self.count += 1
         frame._pts = self.count
@@ -223,7 +223,7 @@ def test_wrong_library_output_raises(scanned, monkeypatch, decoder, words):
 
 
 def test_failed_decoders_are_not_reused(index, made, monkeypatch):
-    """One fails to forget a stream, the next one to decode."""
+    """One fails at the end of its stream, the next one at a packet."""
     with closing(open_decoder(index, None, PYNVVIDEOCODEC)) as opened:
         list(opened.run(DecodeJob((3,))))
         with monkeypatch.context() as failing:
@@ -259,7 +259,7 @@ def test_an_unimportable_package_is_explained(tmp_path, monkeypatch, failure):
     ],
 )
 def test_a_missing_gpu_raises_without_cpu_fallback(index, monkeypatch, decoding, words):
-    """PyNvVideoCodec is not asked: where CUDA fails it ends the process."""
+    """PyNvVideoCodec is not called: on a CUDA failure it ends the process."""
     library, made = played.library()
     monkeypatch.setitem(sys.modules, library.__name__, library)
     with pytest.raises(BackendError, match=words):
@@ -280,12 +280,12 @@ def test_a_missing_gpu_raises_without_cpu_fallback(index, monkeypatch, decoding,
 def test_a_forked_process_is_refused_before_cuda_starts(index, made, monkeypatch, use_cuda):
     monkeypatch.setattr(forks, "_torch_has_cuda", lambda: True)
 
-    def is_told():
+    def is_refused():
         with pytest.raises(BackendError, match="forked from one that uses CUDA"):
             use_cuda(index)
         return not made and device_memory((2, 3), "cpu").shape == (2, 3)
 
-    assert in_a_fork(is_told)
+    assert in_a_fork(is_refused)
 
 
 KINDS_OF_STAND_IN = (
@@ -299,7 +299,7 @@ OTHER_PIXELS = "BackendError: GPU 0 outputs other pixels of .* than the CPU; lea
 
 @pytest.fixture(scope="module")
 def on_stand_in(tmp_path_factory):
-    """How frames of the stand-in compare with those of the CPU: what stand_in.parity prints."""
+    """Comparison of the stand-in's frames with the CPU's: the output of stand_in.parity."""
     if not stand_in.CAN_BE_BUILT:
         pytest.skip("gcc and the headers of NVIDIA's codecs are not here: libffmpeg-nvenc-dev")
     driver, work = (tmp_path_factory.mktemp(name) for name in ("driver", "work"))
@@ -350,7 +350,7 @@ def test_wrong_gpu_output_raises(on_stand_in, failure, expected):
 
 
 def test_a_codec_with_other_parameter_sets_is_not_reused(scanned, monkeypatch):
-    """They stand in the first packet and outlast a flush, where another file has only a header."""
+    """Sets in a first packet outlast a flush, and another file may have only a header."""
 
     def opened(_, stream):
         codec = new_codec(stream)
@@ -376,7 +376,7 @@ def test_a_codec_with_other_parameter_sets_is_not_reused(scanned, monkeypatch):
 @pytest.mark.parametrize(
     ("driver", "more", "words"),
     [
-        # PyAV would decode on the CPU, or on another kind of GPU, without a word.
+        # PyAV would decode on the CPU, or on another kind of GPU, without an error.
         (None, {}, "FFmpeg has no h264 decoder on NVIDIA GPUs"),
         (None, {"hwdevices_available": lambda: ["drm"]}, "built without CUDA; install PyAV as a w"),
         ("libnvcuvid.so.0", {}, r"driver has no decoder \(libnvcuvid.so.0 .*video"),
@@ -384,7 +384,7 @@ def test_a_codec_with_other_parameter_sets_is_not_reused(scanned, monkeypatch):
 )
 def test_an_ffmpeg_or_a_driver_without_nvdec_is_refused(index, monkeypatch, driver, more, words):
     changes = {"torch_cuda_context": nullcontext, "_DRIVER_LIBRARY": driver, **more}
-    if driver is None:  # any library that is there
+    if driver is None:  # any existing library
         changes["new_codec"] = lambda stream, _: stream.codec_context
     for name, value in changes.items():
         monkeypatch.setattr(nvdec, name, value)
@@ -416,7 +416,7 @@ def test_gpu_frames_equal_cpu_frames(scanned, decoding, kind, shape):
 @needs_gpu
 @pytest.mark.parametrize("kind", DECODED)
 def test_kept_gpu_frames_of_the_library_equal_nvdecs(scanned, kind):
-    """All are kept until the last has come: none is overwritten by a later one."""
+    """All frames are kept until the last one: no frame is overwritten by a later one."""
     want_backend_of_gpu("pynvvideocodec")
     index = scanned(kind)
     found = frames_of(index, None, KEPT)

@@ -21,8 +21,8 @@ from decode.pynvvideocodec_played import plays
 from headrace import ConfigError, DecodeJob, FrameFormat, OpenError, StreamIndex, open_decoder
 from headrace.decode.capabilities import PixelDifference
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.decoder_pool import DecoderPool
 from headrace.decode.frame_outputs import StackedOutput
+from headrace.decode.open_decoder import DecoderPool
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, read_number, write_streams
 from media import real_clip
@@ -56,8 +56,9 @@ def decoder(index, decoding):
 
 
 @pytest.mark.parametrize("kind", SHARED_KINDS)
-@ON_CPU
+@pytest.mark.parametrize("decoding", EACH_BACKEND[1:])
 def test_random_access_equals_linear_decode(written, decoding, kind):
+    """Of the PyAV backend: see `test_exact.py`."""
     path = written(kind)
     index, expected = StreamIndex.scan(path), linear_frames(path)
     order = random.Random(0).sample(range(len(index)), min(20, len(index)))

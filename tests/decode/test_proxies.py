@@ -14,7 +14,7 @@ from decode.backends import TORCHCODEC, needs_torchcodec
 from decode.linear import linear_frames
 from decode.proxied import CODECS, made_proxies, random_jobs, write_originals
 from headrace import Crop, DecodeJob, FrameFormat, Proxies, Source, open_decoder, open_index
-from headrace.decode.job_result import decode_stacked
+from headrace.decode.protocol import decode_stacked
 from headrace.decode.proxies import LIST
 from headrace.decode.proxy_decoder import ProxyCodecs
 from headrace.errors import BackendError, DecodeError, OpenError

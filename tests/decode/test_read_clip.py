@@ -1,4 +1,4 @@
-"""Clips and streams: the frames of a plain loop, also where they change their size on the way."""
+"""Clips and streams: frames equal those of a plain loop, also in streams that change their size."""
 
 from contextlib import closing
 from dataclasses import replace

@@ -16,9 +16,9 @@ from decode.pictures_made import made_frame, semiplanar
 from decode.pynvvideocodec_played import plays
 from headrace.decode import converter, protocol
 from headrace.decode import decoder_config as decoding
-from headrace.decode import decoder_pool as pool
 from headrace.decode import image_files as pictures
 from headrace.decode import open_decoder as open
+from headrace.decode import torchcodec_decoder as mappings
 from headrace.decode.capabilities import Capabilities
 from headrace.decode.gpu import tensor_converter as tensor_convert
 from headrace.video import frame_format as shape
@@ -27,7 +27,7 @@ from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
 from tests.kit.synth_recipes import write_recipe
 
-MODULES = (converter, decoding, open, pictures, pool, protocol, shape, tensor_convert)
+MODULES = (converter, decoding, mappings, open, pictures, protocol, shape, tensor_convert)
 ON_GPU = decoding.DecoderConfig(device="cuda:0")
 LIBRARY = decoding.DecoderConfig(backend="pynvvideocodec", device="cuda:0")
 TORCHCODEC = decoding.DecoderConfig(backend="torchcodec")

@@ -1,4 +1,4 @@
-"""What a frame is made into: crops, aspect ratios, interpolations, 16 bits, planes, colours."""
+"""Formats of frames: crops, aspect ratios, interpolations, 16 bits, planes, colours."""
 
 import numpy as np
 import pytest
@@ -22,13 +22,13 @@ MODES = {"bilinear": 1, "bicubic": 2}
 
 
 def noise(pixel_format: str, size: tuple[int, int]) -> VideoFrame:
-    """Return a frame in which no two neighbours are alike."""
+    """Return a frame whose neighbouring pixels differ."""
     pixels = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
     return VideoFrame.from_ndarray(pixels, format="rgb24").reformat(format=pixel_format)
 
 
 def smooth(size: tuple[int, int]) -> VideoFrame:
-    """Return a frame that is bright, and alike everywhere."""
+    """Return a frame of one bright colour."""
     pixels = np.full((*size, 3), 200, np.uint8)
     return VideoFrame.from_ndarray(pixels, format="rgb24").reformat(format="yuv420p")
 

@@ -11,7 +11,7 @@ from decode.pictures_made import made_frame, semiplanar
 from headrace import BackendError, Crop, FrameFormat, StreamIndex
 from headrace.decode.converter import ArrayConverter
 from headrace.decode.gpu.tensor_converter import TensorConverter
-from headrace.decode.yuv_to_rgb import chroma_is_left
+from headrace.decode.yuv420 import chroma_is_left
 from headrace.testing.synth import KINDS
 from headrace.video.content_digest import rows_of
 from headrace.video.frame_format import Orientation

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 
 from fuzz.target import RECORDED, Target
 from headrace import CameraLayout, CameraTimes, HeadraceError, Manifest, MomentTable
+from headrace.decode.torchcodec_decoder import from_frame_mappings
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder
 from headrace.runs.retrain.frame_labels import read_labels
-from headrace.video.frame_mappings import from_frame_mappings
 
 _ROWS = [
     {"path": "a.mp4", "label": "one", "start_seconds": 0.5, "end_seconds": "2", "weight": 1},

@@ -31,10 +31,9 @@ from headrace.report.html import render_html
 from headrace.report.text import render_text
 from headrace.sinks.video_file import truncate_to_fragments
 from headrace.video import nal
-from headrace.video.packet_flags import packet_flags_reader
+from headrace.video.nal import sequence_header
 from headrace.video.pyav_version import _max_descriptions
-from headrace.video.random_access import KEYFRAME_RULES, classify_keyframe
-from headrace.video.sequence_header import sequence_header
+from headrace.video.random_access import KEYFRAME_RULES, classify_keyframe, packet_flags_reader
 from headrace.video.source import FileStat, ProxySource, Source
 
 _CODECS = tuple(KEYFRAME_RULES)

@@ -24,7 +24,7 @@ from headrace.sinks.coco import CocoFile
 from headrace.sinks.result_rows import open_boxes, open_predictions
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip
-from headrace.video.frame_loss import FrameLoss
+from headrace.video.frames import FrameLoss
 from report.recorded import record
 
 

@@ -16,9 +16,8 @@ from headrace.profiling.input_records import with_content
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip
 from headrace.video.codec import prepare
-from headrace.video.container import MAX_PIXELS
+from headrace.video.container import MAX_PIXELS, translate_errors
 from headrace.video.content_digest import content_digest
-from headrace.video.ffmpeg_errors import translate_errors
 from headrace.video.metadata import read_metadata
 from headrace.video.pyav_version import check_full
 from media import real_clip

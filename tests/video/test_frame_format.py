@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from headrace.video.content_digest import digest_of, rows_of
 from headrace.video.frame_format import Crop, FrameFormat, Orientation, ResizeFit
-from headrace.video.frame_status import FrameStatus
 from headrace.video.frames import FrameBatch
-from headrace.video.reference_decode import ReferenceFrame, ReferenceResult
+from headrace.video.reference_decode import FrameStatus, ReferenceFrame, ReferenceResult
 from headrace.video.stream_index import StreamIndex, undamaged
 
 ORIENTATIONS = [Orientation(t, h, v) for t in (False, True) for h in (False, True) for v in (0, 1)]

@@ -16,8 +16,14 @@ from headrace.video.frames_played import (
     grid_bounds,
     played_range,
 )
-from headrace.video.monotonic_pts import clock_shifts, make_ascending
-from headrace.video.timebase import exact_number, format_rate, to_seconds, to_ticks
+from headrace.video.timebase import (
+    clock_shifts,
+    exact_number,
+    format_rate,
+    make_ascending,
+    to_seconds,
+    to_ticks,
+)
 
 KINDS_OF_TIME = [kind for kind in KINDS if kind in ("h264", "vp9") or "vfr" in kind or "ts" in kind]
 

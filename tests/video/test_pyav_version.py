@@ -1,6 +1,6 @@
-"""What an old PyAV lacks is computed, assumed to be the harder case, or refused.
+"""Properties that an old PyAV lacks are computed, assumed to be the harder case, or refused.
 
-`Old` hides it in a new PyAV's objects, so these tests run with every PyAV.
+`Old` hides them in a new PyAV's objects, so these tests run with every PyAV.
 """
 
 import io
@@ -14,18 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import DecodeJob, DecoderConfig, FrameFormat, Source, StreamIndex
-from headrace.decode import stream_codecs
+from headrace.decode import decode_session
 from headrace.decode.converter import ArrayConverter
 from headrace.decode.open_decoder import capabilities_of, open_decoder
-from headrace.decode.yuv420 import Yuv420Unpacker
-from headrace.decode.yuv_to_rgb import yuv_to_rgb
+from headrace.decode.yuv420 import Yuv420Unpacker, yuv_to_rgb
 from headrace.errors import BackendError, DecodeError
 from headrace.extraction.proxies.encoder import check_encoder
 from headrace.testing.synth import PALETTE_LASTS, Look, SynthClip, read_number
-from headrace.video import codec, h264_error_reset, packet_table, pyav_version, reference_decode
+from headrace.video import codec, packet_table, pyav_version, reference_codec, reference_decode
 from headrace.video.container import open_container
 from headrace.video.frame_format import Orientation
-from headrace.video.sequence_header import SequenceHeader, sequence_header
+from headrace.video.nal import SequenceHeader, sequence_header
 
 LACKS = {"reorder_depth", "field_order", "level", "has_sidedata", "get_sidedata", "set_sidedata"}
 
@@ -53,7 +52,7 @@ def old_pyav(monkeypatch):
         function = getattr(pyav_version, name)
         return lambda first, *more, **options: function(Old(first), *more, **options)
 
-    for module in (packet_table, codec, h264_error_reset, stream_codecs, reference_decode):
+    for module in (packet_table, codec, reference_codec, decode_session, reference_decode):
         for name in ("reorder_depth", "set_reorder_depth", "may_be_in_fields", "has_side_data"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, hide(name))

@@ -1,4 +1,4 @@
-"""What a packet tells before it is decoded, and how far that is trusted."""
+"""Flags and random access of packets, before they are decoded."""
 
 import pytest
 
@@ -6,9 +6,15 @@ from forked import in_a_fork
 from headrace import StreamIndex
 from headrace.testing.synth import SynthClip
 from headrace.video import nal
-from headrace.video.packet_flags import DISPOSABLE, HIDDEN, KEYFRAME, packet_flags_reader
-from headrace.video.packet_flags import MAY_HAVE_PARAMETER_SETS as HAS_SETS
-from headrace.video.random_access import RandomAccess, classify_keyframe
+from headrace.video.random_access import (
+    DISPOSABLE,
+    HIDDEN,
+    KEYFRAME,
+    RandomAccess,
+    classify_keyframe,
+    packet_flags_reader,
+)
+from headrace.video.random_access import MAY_HAVE_PARAMETER_SETS as HAS_SETS
 from media import read_packets
 
 EXACT = b"\x06\x06\x01\xc4\x80"  # recovery_frame_cnt 0, exact_match_flag 1, broken_link_flag 0

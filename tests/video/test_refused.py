@@ -11,17 +11,15 @@ import headrace
 from headrace import CameraLayout, ImageSequence, MediaError
 from headrace.testing import damage
 from headrace.testing.synth_audio import write_audio
-from headrace.video import find_videos as manifest
+from headrace.video import find_videos as lists
 from headrace.video import frame_format as shape
-from headrace.video import frame_mappings, frames, source
-from headrace.video import video_table as columns
-from headrace.video import video_table as table
+from headrace.video import frames, source
 from headrace.video.frame_format import ResizeFit
 from tests.kit import rewrite_mp4
 from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
 
-MODULES = (columns, frame_mappings, frames, manifest, shape, source, table)
+MODULES = (lists, frames, shape, source)
 HALF = Fraction(1, 2)
 
 

@@ -10,8 +10,8 @@ from headrace import ConfigError, OpenError, Source, find_videos, open_index
 from headrace.bench.benchmark import make_folder
 from headrace.extraction.journal import Journal
 from headrace.runs.output_folder import prepare_folder
+from headrace.video.find_videos import read_table
 from headrace.video.source import is_inside
-from headrace.video.video_table import read_table
 
 
 def test_a_source_is_created_from_a_path_a_string_or_a_source(tmp_path):
@@ -153,7 +153,7 @@ def test_rows_and_their_lines(tmp_path, name, text, heads, rows):
 
 
 def test_a_file_of_any_size_takes_bounded_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("headrace.video.video_table._MAX_BYTES", 10)
+    monkeypatch.setattr("headrace.video.find_videos._MAX_BYTES", 10)
     with pytest.raises(ConfigError, match="is larger than 0 MiB; is it a table"):
         read(tmp_path, "a.csv", "path\nx.mp4\n")
     with pytest.raises(ConfigError, match=r"cannot read the table .*: is a directory; give a file"):

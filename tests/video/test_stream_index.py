@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from headrace import StreamIndex
-from headrace.testing import damage
-from headrace.testing.synth import KINDS, SynthClip, Timing
-from headrace.video.frame_mappings import (
+from headrace.decode.torchcodec_decoder import (
     check_frame_mappings,
     from_frame_mappings,
     to_frame_mappings,
 )
+from headrace.testing import damage
+from headrace.testing.synth import KINDS, SynthClip, Timing
 from media import real_clip
 from tests.kit import rewrite_mp4
 

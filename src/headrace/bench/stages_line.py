@@ -10,9 +10,8 @@ import numpy as np
 from headrace.bench.benchmark import Context
 from headrace.bench.overlap_work import ready_work
 from headrace.bench.stages import TRACE, StagesConfig, StagesRecord, StagesRepetition
-from headrace.decode.job_result import run_job
 from headrace.decode.open_decoder import open_decoder, open_index
-from headrace.decode.protocol import DecodeJob
+from headrace.decode.protocol import DecodeJob, run_job
 from headrace.measuring.interleaved import Stopwatch, interleave
 from headrace.models.model import Model
 from headrace.models.results import Labels

@@ -72,8 +72,8 @@ def index(
         return
     from headrace.atomic_file import write_whole
     from headrace.decode.index_store import IndexStore
+    from headrace.decode.torchcodec_decoder import check_frame_mappings, to_frame_mappings
     from headrace.errors import ConfigError, MediaError
-    from headrace.video.frame_mappings import check_frame_mappings, to_frame_mappings
 
     files = sources_of(paths, rate=rate, stream=stream)
     if (export_mappings or check_mappings) and len(files) != 1:

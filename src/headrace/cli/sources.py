@@ -77,7 +77,7 @@ def check_present(paths: Iterable[str]) -> None:
 
 def list_line(video: str, arguments: Iterable[str]) -> str:
     """Return ` (line 3 of videos.csv)` if a list contains the video, else an empty string."""
-    from headrace.video.video_table import path_column, read_table
+    from headrace.video.find_videos import path_column, read_table
 
     for path in map(Path, arguments):
         if path.suffix.lower() in (".txt", ".csv", ".tsv", ".jsonl"):

@@ -12,8 +12,8 @@ from av.video.frame import VideoFrame
 from headrace.decode.demuxer import Demuxer, WrongPacketError
 from headrace.decode.protocol import DecodeCounters
 from headrace.video.codec import DecodedFrame, VideoPacket, prepare
-from headrace.video.h264_error_reset import RestartParameters, reference_codec
 from headrace.video.random_access import RandomAccess
+from headrace.video.reference_codec import RestartParameters, reference_codec
 from headrace.video.reference_decode import (
     ReferenceResult,
     decode_around_damage,

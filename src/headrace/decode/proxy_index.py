@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from headrace.atomic_file import write_bytes_whole
 from headrace.cached_property import cached_property
-from headrace.decode.entry_arrays import UNREADABLE, integers, open_arrays
-from headrace.decode.index_store import arrays_of, index_of
+from headrace.decode.index_store import UNREADABLE, arrays_of, index_of, integers, open_arrays
 from headrace.errors import CacheError, ConfigError, OpenError, reason_of
 from headrace.video.container import MAX_PIXELS
 from headrace.video.frame_format import Fit, Orientation, ResizeFit
-from headrace.video.frame_status import FrameStatus
+from headrace.video.reference_decode import FrameStatus
 from headrace.video.source import AGAIN, ProxySource, Source
 from headrace.video.stream_index import StreamIndex
 
@@ -218,7 +217,7 @@ def _problem_of(index: StreamIndex, table: ProxyPackets, source: ProxySource) ->
     if table.codec not in CODECS:
         return f"its codec is {table.codec!r}"
     height, width = table.size
-    if height < 1 or width < 1 or height * width > MAX_PIXELS:
+    if height * width > MAX_PIXELS:
         return f"its frame size is {height}x{width}"
     if not table.is_keyframe[0]:
         return "its first frame is not a keyframe"

@@ -13,9 +13,8 @@ import numpy as np
 from headrace.cache.spill_store import SpillStore
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.frame_outputs import Array, FrameWriter, Out, StackedOutput
-from headrace.decode.job_result import combined_error
 from headrace.decode.packing import LIBRARIES, PACKINGS, Packer, Packing
-from headrace.decode.protocol import DecodeJob, Decoder
+from headrace.decode.protocol import DecodeJob, Decoder, combined_error
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.errors import BackendError, ConfigError, DecodeError, OpenError, SpillWarning
 from headrace.units import parse_bytes

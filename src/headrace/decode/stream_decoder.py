@@ -12,7 +12,7 @@ from headrace.decode.converter import ArrayConverter, Converter
 from headrace.decode.frame_outputs import FrameWriter, Out, Pixels, StackedOutput
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.errors import BackendError, DecodeError, OpenError
-from headrace.video.ffmpeg_errors import translate_errors
+from headrace.video.container import translate_errors
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 

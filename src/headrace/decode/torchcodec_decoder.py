@@ -3,13 +3,17 @@
 Unlike torchcodec alone, it returns the frame of the index or an error. torchcodec reports no damage
 (it returns concealed frames unmarked), so each GOP is decoded once per process by PyAV's reference
 decode, and one of its frames is compared with torchcodec's (`PixelDifference`).
+
+Frame mappings are torchcodec's `custom_frame_mappings`, an object with a list `frames` of {"pts",
+"duration", "key_frame"} in the stream's time base. Source: torchcodec documentation, VideoDecoder.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from av.video.frame import VideoFrame
@@ -22,13 +26,74 @@ from headrace.decode.gop_verification import decode_reference
 from headrace.decode.gpu.gpu_decoding import device_context
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.stream_decoder import Conversion, StreamDecoder
-from headrace.errors import BackendError, DecodeError, first_line
+from headrace.errors import BackendError, ConfigError, DecodeError, first_line
 from headrace.extras import command_for, require
 from headrace.video.container import open_container
 from headrace.video.frame_format import FrameFormat
-from headrace.video.frame_mappings import to_frame_mappings
-from headrace.video.frame_status import VerifiedSpan
+from headrace.video.reference_decode import VerifiedSpan
 from headrace.video.stream_index import StreamIndex
+
+
+class FrameMapping(NamedTuple):
+    """One frame in torchcodec's format."""
+
+    pts: int
+    """Presentation time in ticks."""
+    duration: int
+    """Duration in ticks."""
+    is_keyframe: bool
+    """Whether decoding can start here."""
+
+
+def to_frame_mappings(index: StreamIndex) -> str:
+    """Return the index as torchcodec's JSON, for `custom_frame_mappings`."""
+    frames = [
+        {"pts": int(pts), "duration": int(duration), "key_frame": int(key)}
+        for pts, duration, key in zip(index.pts, index.duration, index.is_keyframe, strict=True)
+    ]
+    return json.dumps({"frames": frames})
+
+
+def from_frame_mappings(text: str) -> list[FrameMapping]:
+    """Return the frames of torchcodec's JSON, or ffprobe's, in presentation order.
+
+    Raises:
+        ConfigError: the JSON has another structure.
+    """
+    try:
+        rows = [_mapping(row) for row in json.loads(text)["frames"]]
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise ConfigError(
+            'frame mappings must be JSON like {"frames": [{"pts": 0, "duration": 512, '
+            f'"key_frame": 1}}]}}; found {type(error).__name__}: {error}'
+        ) from error
+    return sorted(rows)
+
+
+def check_frame_mappings(index: StreamIndex, text: str) -> list[str]:
+    """Return the differences between external mappings and `index`, as text; empty if equal.
+
+    Raises:
+        ConfigError: `text` has another structure.
+    """
+    expected = from_frame_mappings(to_frame_mappings(index))
+    listed = from_frame_mappings(text)
+    if len(listed) != len(expected):
+        return [f"{len(listed)} frames are listed, the video presents {len(expected)}"]
+    return [
+        f"frame {k}: pts {row.pts} is listed, found {frame.pts}"
+        if row.pts != frame.pts
+        else f"frame {k}: key_frame {row.is_keyframe:d} is listed, found {frame.is_keyframe:d}"
+        for k, (row, frame) in enumerate(zip(listed, expected, strict=True))
+        if (row.pts, row.is_keyframe) != (frame.pts, frame.is_keyframe)
+    ]
+
+
+def _mapping(row: dict[str, Any]) -> FrameMapping:
+    pts = row["pts"] if "pts" in row else row["pkt_pts"]
+    duration = row.get("duration", row.get("pkt_duration", 0))
+    return FrameMapping(int(pts), int(duration), bool(int(row["key_frame"])))
+
 
 CAPABILITIES = Capabilities(
     # Seeks are exact in these; in MPEG streams they return other frames, with the right times.

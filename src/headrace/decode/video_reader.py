@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 from headrace.argument_names import answers_names
 from headrace.cached_property import cached_property
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
-from headrace.decode.decoder_pool import DecoderPool
 from headrace.decode.frame_outputs import Array, device_memory
 from headrace.decode.gpu.gpu_decoding import DeviceCounters, device_of
 from headrace.decode.index_store import IndexStore
-from headrace.decode.job_result import decode_stacked
-from headrace.decode.open_decoder import check_can_decode, open_index
-from headrace.decode.protocol import DecodeCounters, DecodeJob, check_on_error
+from headrace.decode.open_decoder import DecoderPool, check_can_decode, open_index
+from headrace.decode.protocol import DecodeCounters, DecodeJob, check_on_error, decode_stacked
 from headrace.decode.spilled_decoder import open_spill
 from headrace.errors import ConfigError
 from headrace.planning.gop_ranges import split_ranges

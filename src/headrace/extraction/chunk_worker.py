@@ -16,11 +16,10 @@ from headrace.cache.spill_store import SpillStore
 from headrace.cache.store import ignore_warning
 from headrace.cached_property import cached_property
 from headrace.decode.decoder_config import DecoderConfig, to_option_words, use_option_words
-from headrace.decode.decoder_pool import LatestDecoder
 from headrace.decode.frame_outputs import Array
 from headrace.decode.gpu.gpu_decoding import DeviceScheduler
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open_decoder import open_any_decoder, open_index
+from headrace.decode.open_decoder import LatestDecoder, open_any_decoder, open_index
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.decode.spilled_decoder import open_spill
 from headrace.errors import HeadraceError, MediaError, OpenError

@@ -42,7 +42,7 @@ from headrace.runtime.child_process import ChildFunction, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.posix import check_posix
 from headrace.runtime.worker_pool import PoolBackend, PoolResult, PoolTask, run_chunks
-from headrace.video.frame_loss import FrameLoss
+from headrace.video.frames import FrameLoss
 from headrace.video.stream_index import StreamIndex
 
 OptionsT = TypeVar("OptionsT", bound=ExtractionOptions)

@@ -14,7 +14,7 @@ from headrace.extraction.journal import JournalEntry, Outcome
 from headrace.planning.chunks import Chunk
 from headrace.profiling.run_records import Setup
 from headrace.profiling.session import Session
-from headrace.video.frame_loss import FrameLoss
+from headrace.video.frames import FrameLoss
 from headrace.video.stream_index import StreamIndex
 
 Wanted = NDArray[np.int64]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.decode.frame_outputs import Array
-from headrace.decode.job_result import JobResult
+from headrace.decode.protocol import JobResult
 from headrace.errors import ConfigError
 from headrace.planning.gop_ranges import BatchPart, GopRange, split_batches
 from headrace.runtime.processor_affinity import available_cores

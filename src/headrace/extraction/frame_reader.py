@@ -10,13 +10,19 @@ from typing import Any, cast
 
 from headrace.argument_names import answers_names
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
-from headrace.decode.decoder_pool import LatestDecoder
 from headrace.decode.frame_outputs import Array, Out, StackedOutput, device_memory, finish_work
 from headrace.decode.gpu.gpu_decoding import DeviceCounters, DeviceScheduler, device_of
 from headrace.decode.index_store import IndexStore
-from headrace.decode.job_result import JobResult, run_job
-from headrace.decode.open_decoder import open_any_decoder, open_index
-from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder, OnError, check_on_error
+from headrace.decode.open_decoder import LatestDecoder, open_any_decoder, open_index
+from headrace.decode.protocol import (
+    DecodeCounters,
+    DecodeJob,
+    Decoder,
+    JobResult,
+    OnError,
+    check_on_error,
+    run_job,
+)
 from headrace.decode.spilled_decoder import open_spill
 from headrace.errors import ConfigError, MediaError
 from headrace.extraction.frame_batches import (
@@ -34,8 +40,7 @@ from headrace.runtime.imap import imap
 from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.units import check_integers
 from headrace.video.frame_format import Fit, FrameFormat, Interpolation
-from headrace.video.frame_loss import FrameLoss
-from headrace.video.frames import FrameBatch
+from headrace.video.frames import FrameBatch, FrameLoss
 from headrace.video.source import Source, Stream, check_is_list
 from headrace.video.stream_index import StreamIndex
 

@@ -12,8 +12,7 @@ from headrace.decode.image_files import ImageFile, read_image
 from headrace.decode.protocol import DecodeCounters, OnError
 from headrace.errors import MediaError, OpenError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.video.frame_loss import FrameLoss
-from headrace.video.frames import FrameBatch
+from headrace.video.frames import FrameBatch, FrameLoss
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

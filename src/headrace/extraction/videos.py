@@ -14,7 +14,7 @@ from headrace.extraction.extraction_options import ExtractionOptions, RequestedV
 from headrace.extraction.image_encoder import ImageEncoder
 from headrace.runtime.child_process import ChildFunction
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.video.frame_loss import FrameLoss
+from headrace.video.frames import FrameLoss
 from headrace.video.image_sequence import rate_of, source_at, without_number
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex

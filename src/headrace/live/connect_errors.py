@@ -4,7 +4,7 @@ import errno
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.video.ffmpeg_errors import describe
+from headrace.video.container import describe
 
 
 @dataclass(frozen=True)

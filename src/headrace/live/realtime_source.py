@@ -28,7 +28,7 @@ from headrace.runtime.stage import DroppedItem
 from headrace.runtime.waitable_source import Waiter
 from headrace.video.frame_barcode import DARK, LIGHT, blocks_of, grid_of
 from headrace.video.frame_format import FrameFormat
-from headrace.video.frame_loss import FrameLoss
+from headrace.video.frames import FrameLoss
 from headrace.video.stream_index import StreamIndex
 
 OnDamage = Literal["raise", "skip"]

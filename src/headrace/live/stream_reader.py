@@ -36,8 +36,8 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.stage import DroppedItem
 from headrace.runtime.waitable_source import Waiter
 from headrace.video.codec import VideoPacket, prepare
-from headrace.video.hevc_lost_references import ffmpeg_codec
 from headrace.video.pyav_version import INVALID_ARGUMENT
+from headrace.video.reference_codec import ffmpeg_codec
 
 LiveAddress = CameraAddress | NetworkAddress
 

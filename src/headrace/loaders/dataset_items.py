@@ -10,10 +10,15 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.decoder_pool import DecoderPool
 from headrace.decode.index_store import IndexStore
-from headrace.decode.job_result import decode_stacked
-from headrace.decode.protocol import DecodeCounters, DecodeJob, OnError, check_on_error
+from headrace.decode.open_decoder import DecoderPool
+from headrace.decode.protocol import (
+    DecodeCounters,
+    DecodeJob,
+    OnError,
+    check_on_error,
+    decode_stacked,
+)
 from headrace.decode.spilled_decoder import open_spill
 from headrace.errors import BackendError, ConfigError, DecodeError, MediaError
 from headrace.loaders.collate import Transform, check_transforms

@@ -32,7 +32,7 @@ from headrace.sampling.epoch_order import Shard
 from headrace.sampling.frame_samplers import UniformFrames
 from headrace.sampling.sampler import SampleKind, Sampler, check_kind
 from headrace.units import parse_bytes
-from headrace.video.frame_loss import FrameLoss
+from headrace.video.frames import FrameLoss
 
 MAX_OPEN_FILES: Final = 128
 """Max files that stay open, for any budget."""

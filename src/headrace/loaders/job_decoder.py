@@ -14,10 +14,9 @@ from headrace.decode.converter import ArrayConverter, Converter, MultiShapeOutpu
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.frame_outputs import Out
 from headrace.decode.gpu.gpu_decoding import DeviceScheduler, device_of, tensor_converter
-from headrace.decode.job_result import run_job
 from headrace.decode.open_decoder import open_any_decoder
 from headrace.decode.packing import Packer, Packing
-from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder, run_job
 from headrace.decode.proxy_decoder import ProxyCodecs
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.decode.spilled_decoder import SpillWriter

@@ -32,10 +32,9 @@ from headrace.loaders.manifest_rows import (
 )
 from headrace.sampling.counter_rng import CounterRng, RngStream
 from headrace.units import check_counts
-from headrace.video.find_videos import find_videos
+from headrace.video.find_videos import find_videos, path_column
 from headrace.video.source import Source
 from headrace.video.timebase import exact_number
-from headrace.video.video_table import path_column
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from headrace.errors import ConfigError, reason_of
 from headrace.extras import require
+from headrace.video.find_videos import Row, named_columns, path_of, read_table
 from headrace.video.source import Source
 from headrace.video.timebase import exact_number
-from headrace.video.video_table import Row, named_columns, path_of, read_table
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

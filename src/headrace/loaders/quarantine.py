@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
 from headrace.loaders.video_set import VideoSet
-from headrace.video.frame_loss import FrameLoss
+from headrace.video.frames import FrameLoss
 from headrace.video.source import FileStat, ProxySource, Source, Stream
 from headrace.video.stream_index import StreamIndex
 

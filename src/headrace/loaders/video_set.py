@@ -17,7 +17,7 @@ from headrace.decode.proxy_index import ProxyIndex
 from headrace.errors import ConfigError, MediaError, SkippedVideosWarning
 from headrace.sampling.population import FrameTimes, Population
 from headrace.video.frame_format import Fit, ResizeFit
-from headrace.video.frame_loss import FrameLoss
+from headrace.video.frames import FrameLoss
 from headrace.video.source import Source, check_is_list
 from headrace.video.stream_index import StreamIndex
 

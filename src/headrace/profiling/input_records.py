@@ -9,7 +9,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.profiling.provenance import Record, Text, record_of
 from headrace.video.content_digest import content_digest
-from headrace.video.frame_loss import FrameLoss
+from headrace.video.frames import FrameLoss
 from headrace.video.stream_index import StreamIndex
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from headrace.atomic_file import write_whole
 from headrace.errors import ConfigError, MediaError, file_errors
+from headrace.video.find_videos import is_video_name
 from headrace.video.image_sequence import ImageSequence, Rate, source_at
 from headrace.video.source import Source
-from headrace.video.video_table import is_video_name
 
 _MAX_BYTES = 1 << 28
 _MAX_NAME_LENGTH = 255

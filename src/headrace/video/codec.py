@@ -24,8 +24,7 @@ from av.video.stream import VideoStream
 
 from headrace.errors import ScanError
 from headrace.video import nal
-from headrace.video.container import MAX_PIXELS
-from headrace.video.ffmpeg_errors import translate_errors
+from headrace.video.container import MAX_PIXELS, translate_errors
 from headrace.video.pyav_version import reorder_depth, set_reorder_depth
 from headrace.video.random_access import RandomAccess, classify_keyframe
 

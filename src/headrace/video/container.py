@@ -1,4 +1,6 @@
-"""Opening a file as video: the only place that opens containers for reading.
+"""Opening a file as video, and FFmpeg's errors as errors of headrace.
+
+The only place that opens containers for reading.
 
 File headers are not trusted: only container formats are tried, never playlists, scripts or images;
 only the local file or the given bytes are read; and the frame size is checked before memory is
@@ -6,6 +8,8 @@ allocated.
 """
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO, Final
 
 import av
@@ -13,8 +17,7 @@ from av.container import InputContainer
 from av.stream import Disposition
 from av.video.stream import VideoStream
 
-from headrace.errors import ConfigError, OpenError
-from headrace.video.ffmpeg_errors import describe, translate_errors
+from headrace.errors import ConfigError, HeadraceError, MediaError, OpenError
 from headrace.video.source import NO_AUDIO, Source, Stream
 
 MAX_PIXELS = 1 << 27
@@ -199,3 +202,32 @@ def _lacks_index(file: BinaryIO) -> bool:
             break
         position += size
     return True
+
+
+@contextmanager
+def translate_errors(kind: type[MediaError], source: object, doing: str) -> Iterator[None]:
+    """Raise any other exception from inside as a `kind` that names `source`.
+
+    Args:
+        kind: The error to raise.
+        source: The file, as the user gave it.
+        doing: The operation as a verb: "open", "read the packets of".
+
+    Raises:
+        MediaError: of `kind`, with the exception as its cause.
+    """
+    try:
+        yield
+    except HeadraceError:
+        raise
+    except Exception as error:
+        raise kind(
+            f"cannot {doing} {source}: {describe(error)} ({type(error).__name__}); "
+            "leave the file out, or re-encode it",
+            source=str(source),
+        ) from error
+
+
+def describe(error: Exception) -> str:
+    """Return FFmpeg's message of an error, in lower case, without its number or path."""
+    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()

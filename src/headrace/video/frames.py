@@ -1,4 +1,4 @@
-"""Decoded frames with their indices and times; the constructor checks their shapes."""
+"""Decoded frames with their indices and times, and the frames that are missing or concealed."""
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import float_seconds
 
 
@@ -80,3 +81,46 @@ class FrameBatch(_Frames):
     def places(self) -> Self:
         """The batch without pixels: its frames are black arrays that take no memory."""
         return replace(self, frames=np.broadcast_to(np.uint8(0), tuple(self.frames.shape)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameLoss:
+    """A frame, or a whole video, that is missing or concealed.
+
+    Times are ticks, as in a FrameBatch, so that losses and results of a video can be joined
+    exactly.
+    """
+
+    source: str
+    """Path of the video."""
+    index: int | None
+    """Index of the frame in presentation order; None: the whole video."""
+    pts: int | None = None
+    """Presentation time in ticks of `time_base`; None for a whole video."""
+    time_base: Fraction | None = None
+    """Seconds per tick."""
+    cause: str
+    """Why it is missing or concealed."""
+    is_concealed: bool = False
+    """Whether the frame was delivered as FFmpeg conceals it; else it is missing."""
+
+    @classmethod
+    def at(
+        cls, index: StreamIndex, number: int, cause: str, *, is_concealed: bool = False
+    ) -> "FrameLoss":
+        """Return the loss of frame `number` of a video."""
+        return cls(
+            source=str(index.source),
+            index=number,
+            pts=int(index.pts[number]),
+            time_base=index.info.time_base,
+            cause=cause,
+            is_concealed=is_concealed,
+        )
+
+    @property
+    def pts_seconds(self) -> float | None:
+        """Presentation time in seconds; None for a whole video."""
+        if self.pts is None or self.time_base is None:
+            return None
+        return float(self.pts * self.time_base)

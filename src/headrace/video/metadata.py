@@ -5,8 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 from headrace.errors import OpenError
-from headrace.video.container import open_container
-from headrace.video.ffmpeg_errors import translate_errors
+from headrace.video.container import open_container, translate_errors
 from headrace.video.frames_played import played_range
 from headrace.video.packet_table import length_of
 from headrace.video.stream_index import StreamIndex

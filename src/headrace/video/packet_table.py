@@ -21,26 +21,24 @@ from numpy.typing import NDArray
 from headrace.errors import ScanError
 from headrace.video import nal
 from headrace.video.codec import first_frame, frame_alone, prepare
-from headrace.video.container import open_container
-from headrace.video.ffmpeg_errors import describe, translate_errors
+from headrace.video.container import describe, open_container, translate_errors
 from headrace.video.frame_format import Orientation
-from headrace.video.monotonic_pts import clock_shifts
-from headrace.video.packet_flags import (
-    DISPOSABLE,
-    HIDDEN,
-    KEYFRAME,
-    MAY_HAVE_PARAMETER_SETS,
-    packet_flags_reader,
-)
 from headrace.video.pyav_version import (
     has_side_data,
     may_be_in_fields,
     may_change_extradata,
     reorder_depth,
 )
-from headrace.video.random_access import classify_keyframe
+from headrace.video.random_access import (
+    DISPOSABLE,
+    HIDDEN,
+    KEYFRAME,
+    MAY_HAVE_PARAMETER_SETS,
+    classify_keyframe,
+    packet_flags_reader,
+)
 from headrace.video.source import Source
-from headrace.video.timebase import NO_PTS
+from headrace.video.timebase import NO_PTS, clock_shifts
 
 _MAX_STATES = 256
 """Maximum number of recorded states of parameter sets; a stream with more needs one codec."""
@@ -152,7 +150,7 @@ _ROW = struct.Struct("=8q")
 """(pts, dts, duration, position, signature, flags, random access, parameter set state) of a packet.
 Packed as bytes: tuples took twice the time."""
 _DISCARDED = 16
-"""Flag in addition to `packet_flags`: an edit list hides the packet."""
+"""Flag in addition to those of `random_access`: an edit list hides the packet."""
 
 
 @dataclass(eq=False)

@@ -20,7 +20,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
 from headrace.errors import BackendError
-from headrace.video.sequence_header import sequence_header
+from headrace.video.nal import sequence_header
 from headrace.video.source import Source
 
 SideDataKind: TypeAlias = Literal["palette", "new_extradata"]

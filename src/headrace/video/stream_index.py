@@ -11,14 +11,17 @@ from numpy.typing import NDArray
 
 from headrace.cached_property import cached_property
 from headrace.errors import ConfigError, OpenError, ScanError
-from headrace.video.frame_status import FrameStatus
-from headrace.video.monotonic_pts import make_ascending
 from headrace.video.packet_table import PacketTable, StreamInfo, read_packets
 from headrace.video.random_access import KEYFRAME_RULES, RandomAccess
-from headrace.video.reference_decode import ReferenceResult, read_reference, verify_keyframes
+from headrace.video.reference_decode import (
+    FrameStatus,
+    ReferenceResult,
+    read_reference,
+    verify_keyframes,
+)
 from headrace.video.scan_check import durations_of, gops_of, invented_pts, needs_decoding
 from headrace.video.source import FileStat, Source
-from headrace.video.timebase import NO_PTS, float_seconds
+from headrace.video.timebase import NO_PTS, float_seconds, make_ascending
 
 CountBy = Literal["packets", "decode"]
 

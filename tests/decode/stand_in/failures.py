@@ -11,7 +11,7 @@ from av.bitstream import BitStreamFilterContext
 
 from decode import stand_in
 from headrace import DecodeJob, Decoder, HeadraceError, StreamIndex, open_decoder
-from headrace.decode.gpu.codec_pool import IDLE_CODECS
+from headrace.decode.gpu.gpu_frames import IDLE_CODECS
 from headrace.testing.damage import damage_packets
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.testing.synth_clip import Look

@@ -1,4 +1,4 @@
-"""GPU frames of any library: checked against the CPU's, and copied to the CPU.
+"""GPU frames of any library: checked against the CPU's, copied to the CPU; and the codec pool.
 
 Tested with a stand-in for the driver (tests/decode/test_nvdec.py); PyTorch's work on frames that
 stay is tested on the CPU. So each decoder compares one frame with the CPU's. `pytest -k gpu` runs
@@ -7,23 +7,107 @@ all tests on a GPU.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
+import av
 import numpy as np
 from av.video.frame import PictureType, VideoFrame
+from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
+from numpy.typing import NDArray
 
+from headrace.decode.decode_session import StreamCodecs
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.gpu.codec_pool import IDLE_CODECS
 from headrace.decode.protocol import DecodeCounters
-from headrace.decode.stream_codecs import StreamCodecs
-from headrace.decode.yuv_to_rgb import PlanarConverter
+from headrace.decode.yuv420 import PlanarConverter
 from headrace.errors import BackendError
-from headrace.runtime.fork_safety import check_cuda_after_fork
+from headrace.runtime.fork_safety import ForkSafeLock, check_cuda_after_fork
 from headrace.video.codec import Codec, DecodedFrame, VideoPacket, frame_alone, new_codec
 from headrace.video.content_digest import rows_of
 from headrace.video.stream_index import StreamIndex
+
+if TYPE_CHECKING:
+    import torch
+
+MAX_BYTES: Final = 1 << 30
+"""Maximum bytes of GPU memory of idle codecs, by estimate."""
+
+
+class FlushableCodec(Protocol):
+    """A codec that can drop its decoding state."""
+
+    def flush_buffers(self) -> None:
+        """Drop the decoding state."""
+        ...
+
+
+_Kind = TypeVar("_Kind", bound=FlushableCodec)
+
+
+class _IdleCodec(NamedTuple):
+    key: Hashable
+    codec: FlushableCodec
+    num_bytes: int
+    process: int
+
+
+class CodecPool:
+    """LRU pool of idle GPU codecs, reusable by streams with equal parameter sets. Thread-safe.
+
+    Creating a GPU codec costs more than most jobs, because the driver allocates a decoder and its
+    surfaces; a CPU codec takes 0.03 ms.
+
+    After a fork, codecs of the parent process are never returned.
+    """
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        """Start empty; above `max_bytes` the codecs idle for longest are freed."""
+        self._max_bytes = max_bytes
+        self._lock = ForkSafeLock()
+        self._idle: list[_IdleCodec] = []
+
+    def release(self, key: Hashable, codec: FlushableCodec, num_bytes: int) -> None:
+        """Add a working codec to the pool.
+
+        Args:
+            key: All parameters of the stream; streams with equal keys may share the codec.
+            codec: The codec, without pending frames.
+            num_bytes: Upper bound of its GPU memory.
+        """
+        codec.flush_buffers()
+        with self._lock:
+            self._idle.append(_IdleCodec(key, codec, num_bytes, os.getpid()))
+            released = []
+            while sum(entry.num_bytes for entry in self._idle) > self._max_bytes:
+                released.append(self._idle.pop(0))
+        # Freed outside the lock: the driver is slow.
+        del released
+
+    def acquire(self, key: Hashable, kind: type[_Kind]) -> _Kind | None:
+        """Remove and return a flushed codec with this key and class; None without a match."""
+        with self._lock:
+            for position in reversed(range(len(self._idle))):
+                entry = self._idle[position]
+                is_match = entry.key == key and entry.process == os.getpid()
+                if is_match and isinstance(entry.codec, kind):
+                    del self._idle[position]
+                    return entry.codec
+        return None
+
+    def clear(self) -> bool:
+        """Free all codecs of this process; return whether there were any."""
+        process = os.getpid()
+        with self._lock:
+            released = [entry for entry in self._idle if entry.process == process]
+            self._idle = [entry for entry in self._idle if entry.process != process]
+        return bool(released)
+
+
+IDLE_CODECS: Final = CodecPool()
+"""The pool of this process."""
 
 
 class GpuFrames(StreamCodecs, ABC):
@@ -148,6 +232,58 @@ class GpuFrames(StreamCodecs, ABC):
         frame = frame_alone(new_codec(self._stream), keyframe)
         if frame is None or frame.is_corrupt or frame.pict_type != PictureType.I:
             return None
+        return frame
+
+
+_NAMES: Final = {1: "nv12", 2: "p010le"}
+"""Bytes per value -> pixel format."""
+
+
+class Nv12FrameBuilder:
+    """Builds video frames from rows of NV12 or P016, with the color properties of FFmpeg's frames.
+
+    PyAV does not expose the chroma location, which swscale follows. A frame converted by swscale
+    keeps it, so frames copied to the CPU are written into a converted FFmpeg frame.
+    """
+
+    def __init__(self, gpu: int) -> None:
+        """Start without color properties."""
+        self.shape: tuple[int, int] | None = None
+        """Shape of the rows; None until `learn` was called."""
+        self._matrix = self._range = 0
+        # PyTorch's context, current where frames are on the GPU. In PyAV since 17.
+        self._context = av.video.frame.CudaContext(gpu, primary_ctx=False, current_ctx=True)
+
+    def learn(self, frame: VideoFrame | None) -> None:
+        """Take size and colors from a frame that the CPU decoded; None is ignored."""
+        if frame is None:
+            return
+        is_8_bit = frame.format.components[0].bits == 8
+        self.shape = (frame.height // 2 * 3, frame.width)
+        self._matrix, self._range = frame.colorspace, frame.color_range
+        self._rows = VideoReformatter().reformat(frame, format=_NAMES[1 if is_8_bit else 2])
+        self._rows.colorspace, self._rows.color_range = self._matrix, self._range
+        self._row_bytes = frame.width if is_8_bit else 2 * frame.width
+        self._planar = PlanarConverter(frame.format.name)
+
+    def planar(self, rows: NDArray[Any]) -> VideoFrame:
+        """Return a copy of rows of `shape` in the CPU decoder's pixel format."""
+        height = 0
+        for plane in self._rows.planes:
+            target = rows_of(plane, self._row_bytes)
+            target[:] = rows[height : height + len(target)].view(np.uint8)
+            height += len(target)
+        return self._planar.convert(self._rows)
+
+    def wrap(self, rows: torch.Tensor) -> VideoFrame:
+        """Return rows as NV12 or P010 without a copy, on the GPU or the CPU."""
+        height = rows.shape[0] // 3 * 2
+        frame = VideoFrame.from_dlpack(
+            [rows[:height], rows[height:]],
+            format=_NAMES[rows.element_size()],
+            cuda_context=self._context,
+        )
+        frame.colorspace, frame.color_range = self._matrix, self._range
         return frame
 
 

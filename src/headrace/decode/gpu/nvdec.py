@@ -14,8 +14,7 @@ from av.video.stream import VideoStream
 
 from headrace.decode.capabilities import Capabilities
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.gpu.codec_pool import IDLE_CODECS
-from headrace.decode.gpu.gpu_frames import GpuFrames
+from headrace.decode.gpu.gpu_frames import IDLE_CODECS, GpuFrames
 from headrace.errors import BackendError
 from headrace.video import nal
 from headrace.video.codec import (
@@ -26,7 +25,7 @@ from headrace.video.codec import (
     facts_of,
     new_codec,
 )
-from headrace.video.ffmpeg_errors import describe
+from headrace.video.container import describe
 from headrace.video.stream_index import StreamIndex
 
 CAPABILITIES = Capabilities(

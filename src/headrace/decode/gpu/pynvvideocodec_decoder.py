@@ -8,8 +8,9 @@ the index here, and one frame against the CPU's in `gpu_frames`.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, suppress
-from typing import Any, Final, cast
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import av
 from av.bitstream import BitStreamFilterContext
@@ -18,20 +19,11 @@ from av.video.stream import VideoStream
 
 from headrace.decode.capabilities import Capabilities
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.gpu.codec_pool import IDLE_CODECS
-from headrace.decode.gpu.gpu_frames import GpuFrames
+from headrace.decode.gpu.gpu_frames import IDLE_CODECS, GpuFrames, Nv12FrameBuilder
 from headrace.decode.gpu.nvdec import SURFACES, cuda_started, frame_bytes
-from headrace.decode.gpu.pynvvideocodec_library import (
-    DecoderStream,
-    LibraryDecoder,
-    Nv12FrameBuilder,
-    as_backend_errors,
-    check_installed,
-    errors_of,
-    rows_tensor_of,
-)
 from headrace.decode.protocol import DecodeCounters
-from headrace.errors import BackendError
+from headrace.errors import BackendError, first_line
+from headrace.extras import require
 from headrace.video.codec import (
     Codec,
     DecodedFrame,
@@ -42,6 +34,157 @@ from headrace.video.codec import (
     new_codec,
 )
 from headrace.video.stream_index import StreamIndex
+
+if TYPE_CHECKING:
+    import torch
+
+
+class DecoderStream:
+    """The CUDA stream of one decoder, on which frames are written and copied.
+
+    So a copy runs after its frame is decoded and before the next call overwrites it, without a host
+    wait. On the default stream the library would wait for all work there, including a model's.
+    """
+
+    def __init__(self, gpu: int) -> None:
+        import torch
+
+        self._stream = torch.cuda.Stream(gpu)  # type: ignore[no-untyped-call]
+        self._default = torch.cuda.default_stream(gpu)
+        self.handle = int(self._stream.cuda_stream)
+        """The CUDA handle."""
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Run PyTorch work inside on this stream; later work on the default stream waits for it."""
+        import torch
+
+        with torch.cuda.stream(self._stream):
+            yield
+        self._default.wait_stream(self._stream)
+
+    def copy(self, rows: torch.Tensor, *, stays: bool) -> torch.Tensor:
+        """Return a copy of a frame: on the GPU, or on the CPU, complete on return."""
+        if not stays:
+            return rows.cpu()
+        copy = rows.clone()
+        # Frames are read on the default stream, or on a stream synchronized with it.
+        copy.record_stream(self._default)
+        return copy
+
+    def wait(self) -> None:
+        """Return when all work of the stream is complete."""
+        self._stream.synchronize()
+
+
+def rows_tensor_of(frame: Any) -> torch.Tensor:
+    """Return a decoded frame without a copy: [H * 3 / 2, W], the rows of NV12 or P016.
+
+    Raises:
+        ValueError: it has another layout.
+    """
+    from torch.utils.dlpack import from_dlpack
+
+    rows: torch.Tensor = from_dlpack(frame)
+    if rows.dim() != 2 or rows.shape[0] % 3:
+        raise ValueError(f"frames are {rows.dtype} {list(rows.shape)}, not rows of NV12 or P016")
+    return rows
+
+
+def check_installed() -> Any:
+    """Return PyNvVideoCodec; its import queries the driver's encoder version.
+
+    Raises:
+        BackendError: it is not installed; or its import fails, as without NVIDIA's driver.
+    """
+    with require("pynvvideocodec", "the backend pynvvideocodec", "leave backend out"):
+        try:
+            import PyNvVideoCodec
+        except (RuntimeError, OSError, AttributeError) as error:
+            raise BackendError(
+                "the backend pynvvideocodec is installed but cannot be imported "
+                f"({first_line(error)[:200]}): even to decode, it needs the encoder of "
+                "NVIDIA's driver (libnvidia-encode.so.1, NVENC 12.1 or later); give a container "
+                "NVIDIA_DRIVER_CAPABILITIES=compute,utility,video, install a newer driver, or "
+                "leave backend out"
+            ) from error
+    return PyNvVideoCodec
+
+
+def errors_of(library: Any) -> tuple[type[Exception], ...]:
+    """Return the library's exceptions: its own, which are not RuntimeErrors, and pybind11's."""
+    kinds = library.PyNvVCException, library.PyNvVCExceptionUnsupported
+    return *kinds, RuntimeError, ValueError, TypeError, AttributeError
+
+
+@contextmanager
+def as_backend_errors(library: Any, request: str, decoding: DecoderConfig) -> Iterator[None]:
+    """Raise the library's exceptions as errors that start with the request.
+
+    Raises:
+        BackendError: the library, or FFmpeg, fails inside.
+    """
+    kinds: tuple[type[Exception], ...] = (*errors_of(library), av.error.FFmpegError)
+    try:
+        yield
+    except kinds as error:
+        message = " ".join(str(error).split())[:200]  # the cause is not in the first line
+        raise BackendError(f"{request}: it fails: {message}; {decoding.fix}") from error
+
+
+class LibraryDecoder:
+    """One decoder of the library with its CUDA stream. Not thread-safe.
+
+    It raises `errors_of(library)`. It takes the stream's parameters from packets only.
+    """
+
+    def __init__(self, library: Any, codec: str, gpu: int, order: DecoderStream) -> None:
+        """Start the decoder.
+
+        Args:
+            library: The module.
+            codec: The library's name of the codec.
+            gpu: Index of the GPU, with CUDA started: on a CUDA failure the library ends the
+                process without an error.
+            order: The CUDA stream on that GPU.
+        """
+        self.library = library
+        """The module."""
+        self.order = order
+        """The CUDA stream."""
+        self._has_packets = False
+        """Whether packets were sent since the last end of stream."""
+        self._decoder = library.CreateDecoder(
+            gpuid=gpu,
+            codec=getattr(library.cudaVideoCodec, codec),
+            cudacontext=0,  # the GPU's own, which is PyTorch's
+            cudastream=order.handle,
+            usedevicememory=True,
+        )
+
+    def decode(self, packet: Packet[Any], time: int) -> list[Any]:
+        """Send a packet with start codes; return frames, which the next call overwrites.
+
+        `time` is the pts of the packet's frame, which this or a later call returns.
+        """
+        self._has_packets = True
+        data = self.library.PacketData()
+        data.bsl_data, data.bsl, data.pts = packet.buffer_ptr, packet.buffer_size, time
+        return list(self._decoder.Decode(data))
+
+    def end(self) -> list[Any]:
+        """Send the end of the stream; return the remaining frames."""
+        if not self._has_packets:
+            return []
+        self._has_packets = False
+        data = self.library.PacketData()
+        data.decode_flag = int(self.library.VideoPacketFlag.ENDOFSTREAM)
+        return list(self._decoder.Decode(data))
+
+    def flush_buffers(self) -> None:
+        """Drop the stream's state: the next packet may be another stream's."""
+        self.end()
+
 
 _CODECS: Final = {"h264": "H264", "hevc": "HEVC"}
 """FFmpeg's codec name -> the library's."""

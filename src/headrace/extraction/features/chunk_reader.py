@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.cached_property import cached_property
-from headrace.decode.decoder_pool import LatestDecoder
 from headrace.decode.frame_outputs import Array
-from headrace.decode.job_result import JobResult, run_job
-from headrace.decode.protocol import DecodeJob, Decoder, OnError
+from headrace.decode.open_decoder import LatestDecoder
+from headrace.decode.protocol import DecodeJob, Decoder, JobResult, OnError, run_job
 from headrace.errors import MediaError
 from headrace.extraction.chunk_worker import group_jobs, plan_jobs
 from headrace.extraction.features.model_spec import SampleSpec

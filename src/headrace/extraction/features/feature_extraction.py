@@ -40,7 +40,7 @@ from headrace.records import from_dict, to_dict
 from headrace.runtime.child_process import ChildFunction, Json
 from headrace.runtime.clock import Clock
 from headrace.runtime.worker_pool import PoolResult, PoolTask
-from headrace.video.frame_loss import FrameLoss
+from headrace.video.frames import FrameLoss
 from headrace.video.stream_index import StreamIndex
 
 

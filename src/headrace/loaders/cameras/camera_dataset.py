@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from headrace.argument_names import answers_names
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.decoder_pool import DecoderPool
 from headrace.decode.index_store import IndexStore
-from headrace.decode.job_result import run_job
+from headrace.decode.open_decoder import DecoderPool
+from headrace.decode.protocol import run_job
 from headrace.decode.spilled_decoder import open_spill
 from headrace.errors import BackendError, ConfigError
 from headrace.loaders.augment import ClipAugment

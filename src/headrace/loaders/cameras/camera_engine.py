@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from headrace.cache.spill_store import SpillStore
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.gpu.gpu_decoding import DeviceScheduler
-from headrace.decode.job_result import JobResult, run_job
 from headrace.decode.open_decoder import open_any_decoder
-from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder, JobResult, run_job
 from headrace.errors import MediaError
 from headrace.loaders.augment import FrameGeometry
 from headrace.loaders.cameras.camera_options import CameraOptions, Ragged

@@ -20,7 +20,7 @@ from headrace.profiling.session import Pace
 from headrace.runs.run_options import FlowOptions, LiveClipOptions, PaceName, RunOptions
 from headrace.runtime.stage import DroppedItem
 from headrace.runtime.waitable_source import Waiter
-from headrace.video.frame_loss import FrameLoss
+from headrace.video.frames import FrameLoss
 from headrace.video.image_sequence import Rate
 from headrace.video.source import Source
 

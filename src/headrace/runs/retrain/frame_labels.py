@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.sampling.counter_rng import CounterRng, Feistel, RngStream
+from headrace.video.find_videos import PATH_COLUMNS, path_column, path_of, read_table
 from headrace.video.stream_index import StreamIndex
-from headrace.video.video_table import PATH_COLUMNS, path_column, path_of, read_table
 
 _LABEL_COLUMNS: Final = ("label", "class")
 _EXAMPLE: Final = (
@@ -47,7 +47,7 @@ def read_labels(path: Path) -> tuple[LabelRow, ...]:
     park.mp4,people,,
 
     The columns of seconds are optional: without them, a label is for the whole video. So is the
-    header: without it, the columns have this order. See `video/video_table.py` for the format.
+    header: without it, the columns have this order. See `video/find_videos.py` for the format.
 
     Raises:
         ConfigError: the file cannot be read, has no line, or lacks a column; a line lacks a label.

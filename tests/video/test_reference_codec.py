@@ -8,10 +8,10 @@ import pytest
 from headrace import Source, StreamIndex
 from headrace.testing.damage import drop_packets
 from headrace.testing.synth import SynthClip
-from headrace.video import hevc_lost_references
+from headrace.video import reference_codec
 from headrace.video.codec import FfmpegCodec, prepare
 from headrace.video.container import open_container
-from headrace.video.hevc_lost_references import LossReportingCodec, ffmpeg_codec
+from headrace.video.reference_codec import LossReportingCodec, ffmpeg_codec
 
 OPEN = SynthClip(codec="hevc", num_frames=48, gop=12, b_frames=3, structure="b_pyramid")
 
@@ -97,7 +97,7 @@ def test_nothing_is_shown_before_the_first_random_access_point(played):
 def test_a_new_ffmpeg_uses_the_plain_codec(packets, monkeypatch):
     context, _ = packets
     for is_old, kind in ((False, FfmpegCodec), (True, LossReportingCodec)):
-        monkeypatch.setattr(hevc_lost_references, "_OUTPUTS_LOST", is_old)
+        monkeypatch.setattr(reference_codec, "_OUTPUTS_LOST", is_old)
         assert type(ffmpeg_codec(prepare(context))) is kind
     assert type(ffmpeg_codec(av.CodecContext.create("h264", "r"))) is FfmpegCodec
 
