@@ -63,7 +63,7 @@ OWNERS = {
     "randomness": (
         r"random|secrets|numpy\.random|torch\.(rand\w*|(manual_)?seed|normal|bernoulli|multinomial)",
         # A token must follow from nothing, a seed least of all.
-        ["sampling/*", "models/load_weights.py", "sinks/web/access_control.py", "testing/*"],
+        ["sampling/*", "models/load_weights.py", "sinks/web/web_options.py", "testing/*"],
     ),
     # Windows lacks these: tests/test_systems.py, docs/reference/systems.md.
     "what one system has": (
@@ -77,11 +77,11 @@ OWNERS = {
         ],
     ),
     # A training loop of somebody's own has no command that could say what it came to.
-    "printing": (r"builtins\.print", ["cli/*", "instrumentation/script_end.py"]),
+    "printing": (r"builtins\.print", ["cli/*", "instrumentation/loop_profile.py"]),
     # torchrun tells a process by it which rank it is.
     "the environment": (
         r"os\.(environb?|getenvb?|putenv|unsetenv)",
-        ["cli/*", "instrumentation/script_end.py"],
+        ["cli/*", "instrumentation/loop_profile.py"],
     ),
 }
 """Effect → the dotted names that have it, and the files that may use them."""

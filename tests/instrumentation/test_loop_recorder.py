@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass
 
-from headrace.instrumentation.loader_info import LoaderInfo
+from headrace.instrumentation.dataloader_hook import LoaderInfo
 from headrace.instrumentation.loop_recorder import CudaGaps, LoopRecorder
 from headrace.instrumentation.loop_session import build_session
 from headrace.profiling.findings.verdict import find

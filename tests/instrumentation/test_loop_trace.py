@@ -6,8 +6,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 import headrace
-from headrace.instrumentation.loop_recorder import LoopStep
-from headrace.instrumentation.loop_session import MAX_TRACE_STEPS, trace_loop
+from headrace.instrumentation.loop_recorder import MAX_TRACE_STEPS, LoopStep, trace_loop
 from instrumentation.loaders import Numbers
 from profiling.perfetto_engine import opened
 

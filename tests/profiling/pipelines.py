@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.profiling.run_records import Setup
-from headrace.profiling.session import Session
-from headrace.profiling.stage_records import QueueRecord, Role, StageRecord
-from headrace.profiling.steps import Steps
+from headrace.profiling.run_records import QueueRecord, Role, Setup, StageRecord
+from headrace.profiling.session import Session, Steps
 from profiling.simulation import Lock, Process, Queue, Sleep, Work, World
 from report.recorded import MACHINE, changed, queue_record, record, stage_record, step_of
 

@@ -5,10 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from headrace.profiling.run_records import Accuracy, TrainingRecord
-from headrace.profiling.session import Session
-from headrace.profiling.stage_records import ItemCounts
-from headrace.profiling.steps import Steps
+from headrace.profiling.run_records import Accuracy, ItemCounts, TrainingRecord
+from headrace.profiling.session import Session, Steps
 from report.recorded import changed, record, stage_record, step_of
 
 EXTRACTION = {"decode": "decode", "encode": "sink", "write": "sink"}

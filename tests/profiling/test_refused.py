@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.profiling import session, tensorboard_log, trace
-from headrace.profiling.comparison import comparison
+from headrace.profiling import comparison, session, tensorboard_log, trace
 from headrace.profiling.session import Session
 from headrace.report import folder, image_grid, ranks_page
 from profiling import loops

@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch.profiler import record_function
 
-from headrace.profiling.torch_trace import StepTrace, TorchEvents
-from headrace.profiling.trace import ItemTrace, trace_events, write_trace
+from headrace.profiling.trace import ItemTrace, StepTrace, TorchEvents, trace_events, write_trace
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.tracing import TimedRange
 

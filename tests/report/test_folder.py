@@ -3,10 +3,9 @@
 import pytest
 
 from headrace.errors import ConfigError
-from headrace.profiling.metrics_csv import metrics_csv
+from headrace.profiling.metrics import metrics_csv
 from headrace.profiling.session import Session
-from headrace.report.folder import render_again, write_run
-from headrace.report.html import render_html
+from headrace.report.folder import render_again, render_html, write_run
 from report.recorded import SOURCE, changed, record
 
 

@@ -12,7 +12,7 @@ from plotly.offline import get_plotlyjs
 
 from headrace.profiling.input_records import LostFrame
 from headrace.profiling.session import Session
-from headrace.report.html import render_html
+from headrace.report.folder import render_html
 from report.recorded import SOURCE, changed, changed_all, record
 
 HOSTILE = "</script><script>hurt()</script><img src=x onerror=hurt()>\"'&{{7*7}}<!--\u2028"

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.profiling.comparison.comparison import compare
+from headrace.profiling.comparison import compare
 from headrace.profiling.session import Session
 from headrace.report.benchmark_page import render_benchmark
 from headrace.report.comparison_page import render_comparison
-from headrace.report.html import render_html
+from headrace.report.folder import render_html
 from headrace.report.launch_page import launch_page
 from headrace.sinks.video_file import VideoFile
 from profiling.comparison.simulated import session

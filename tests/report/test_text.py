@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.profiling.comparison.comparison import compare
+from headrace.profiling.comparison import compare
 from headrace.profiling.input_records import EventRecord, LostFrame, SourceRecord
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Gpu
@@ -10,11 +10,11 @@ from headrace.profiling.run_records import Usage
 from headrace.profiling.session import Session
 from headrace.report import comparison_page
 from headrace.report.benchmark_page import render_benchmark
-from headrace.report.html import render_html
+from headrace.report.folder import render_html
 from headrace.report.launch_page import launch_page, render_launch_text, write_launch
-from headrace.report.losses import lost_rows, lost_words
+from headrace.report.session_charts import latency_chart
+from headrace.report.session_tables import lost_rows, lost_words, timeline
 from headrace.report.text import render_setup, render_text, render_verdict
-from headrace.report.time_charts import latency_chart, timeline
 from headrace.runs.launch.launch_record import Figures, LaunchRecord, LaunchWorkerRecord
 from profiling.comparison.simulated import session
 from profiling.loops import Loop, simulate_loop

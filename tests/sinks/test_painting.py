@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headrace.sinks.latest_images import Tile, mosaic
-from headrace.sinks.painting import Caption, Overlay, make_caption
+from headrace.sinks.painting import Caption, Overlay, Tile, make_caption, mosaic
 from sinks.made import boxes
 from sinks.web.faked_run import labelled_frame
 

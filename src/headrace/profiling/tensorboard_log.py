@@ -8,7 +8,7 @@ import psutil
 import torch
 
 from headrace.errors import ConfigError, reason_of
-from headrace.profiling.steps import Step
+from headrace.profiling.session import Step
 
 _MIB: Final = 1 << 20
 """Bytes."""

@@ -8,8 +8,7 @@ from typing import Generic, TypeVar
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import counted, gibibytes
 from headrace.profiling.provenance import Machine, Provenance
-from headrace.report.drawing import Chart
-from headrace.report.page import render_page
+from headrace.report.page import Chart, render_page
 from headrace.report.text import (
     aligned,
     banner_lines,

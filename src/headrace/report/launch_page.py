@@ -19,15 +19,15 @@ from headrace.profiling.number_format import (
     percent,
     seconds,
 )
-from headrace.profiling.stage_records import ROLES, Role
+from headrace.profiling.run_records import ROLES, Role
 from headrace.report.benchmark_page import (
     BenchmarkPage,
     Table,
     render_benchmark,
     render_benchmark_text,
 )
-from headrace.report.drawing import PLAIN, ROLE_COLORS, Chart, bar, draw, label
-from headrace.report.losses import counted_by_kind
+from headrace.report.page import PLAIN, ROLE_COLORS, Chart, bar, draw, label
+from headrace.report.session_tables import counted_by_kind
 from headrace.runs.launch.launch_record import (
     LaunchRecord,
     LaunchWorkerRecord,
@@ -159,8 +159,8 @@ def _charts(record: LaunchRecord) -> Iterator[Chart]:
         labels = [decimal(rate) for rate in rates]
         bars = bar(x=rates, y=names, text=labels, orientation="h", color=PLAIN, name="frames/s")
         figure = draw([bars], height=height)
-        figure.update_traces(hovertemplate="%{x:.1f} frames/s", textposition="auto")
         figure.update_xaxes(title_text="frames/s")
+        figure.update_traces(hovertemplate="%{x:.1f} frames/s", textposition="auto")
         yield Chart(
             name="throughput",
             title="Throughput",

@@ -12,9 +12,14 @@ from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import counted, gibibytes, percent, seconds
 from headrace.profiling.provenance import Gpu, Machine, Scalar
 from headrace.profiling.session import Session
-from headrace.report.losses import lost_rows, lost_words
-from headrace.report.time_charts import timeline
-from headrace.report.totals import WORKER_HEADERS, cost_ratio, totals, worker_rows
+from headrace.report.session_tables import (
+    WORKER_HEADERS,
+    lost_rows,
+    lost_words,
+    timeline,
+    worker_rows,
+)
+from headrace.report.totals import cost_ratio, totals
 
 _MAX_LOST = 5
 """Max rows of damaged frames."""

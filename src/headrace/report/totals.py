@@ -19,12 +19,10 @@ from headrace.profiling.number_format import (
     ratio,
     seconds,
 )
-from headrace.profiling.run_records import TrainingRecord
+from headrace.profiling.run_records import Role, TrainingRecord
 from headrace.profiling.session import Session
-from headrace.profiling.stage_records import Role
-from headrace.report.losses import lost_words
+from headrace.report.session_tables import lost_words
 
-WORKER_HEADERS: Final = ("worker", "steps", "frames", "frames/s", "busy", "queue")
 _MIN_PART: Final = 0.02
 """Min share of the start-up for a part that is listed."""
 
@@ -113,23 +111,6 @@ def _interruptions(session: Session, metrics: Metrics) -> Iterator[Total]:
             f"of 2 s or more without output{duration}; of sources: "
             f"{counted(kinds['stalled'], 'stall')}, {counted(kinds['reconnected'], 'reconnect')}",
         )
-
-
-def worker_rows(session: Session) -> list[tuple[str, ...]]:
-    """Return a row for each worker, under `WORKER_HEADERS`."""
-    return [
-        (
-            worker.name,
-            f"{worker.steps:,}",
-            f"{worker.frames:,}",
-            f"{worker.throughput:.1f}",
-            percent(min(1.0, worker.busy_seconds / worker.span_seconds))
-            if worker.span_seconds
-            else "",
-            f"{worker.queue_seconds:.1f} s",
-        )
-        for worker in session.workers
-    ]
 
 
 def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:

@@ -10,8 +10,7 @@ from typing import Any, Final, TextIO
 from headrace.atomic_file import partial_of
 from headrace.models.results import Boxes, ClassNames
 from headrace.sinks.batch_results import BatchResults
-from headrace.sinks.result_rows import box_rows
-from headrace.sinks.row_files import json_line, writing
+from headrace.sinks.result_rows import box_rows, json_line, writing
 
 NAME: Final = "coco.json"
 """File name in the output folder."""

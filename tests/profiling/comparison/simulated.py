@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from headrace.profiling.steps import Steps
+from headrace.profiling.session import Steps
 from report.recorded import record, step_of
 
 

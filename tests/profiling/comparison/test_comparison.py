@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headrace.profiling.comparison.comparison import Comparison, compare
-from headrace.profiling.comparison.environment_diff import has_same_input, warnings
+from headrace.profiling.comparison import Comparison, compare
+from headrace.profiling.environment_diff import has_same_input, warnings
 from headrace.profiling.findings.loop_simulation import LoopLoad
 from headrace.profiling.input_records import SourceSummary
 from headrace.profiling.run_records import Usage
@@ -190,7 +190,7 @@ def side(name: str, seeds: range, *, wander: float = 0.08, **changes: Any) -> di
 @pytest.fixture
 def few_draws(monkeypatch):
     """Reduce the draws: with repeats, intervals do not depend on them."""
-    monkeypatch.setattr("headrace.profiling.comparison.estimate.DRAWS", 50)
+    monkeypatch.setattr("headrace.profiling.figures.DRAWS", 50)
 
 
 @pytest.mark.usefixtures("few_draws")

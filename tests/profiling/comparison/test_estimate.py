@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headrace.profiling.comparison.estimate import (
+from headrace.profiling.figures import (
     DRAWS,
     MIN_STEPS,
     block_length,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from headrace.sinks import latest_images
-from headrace.sinks.latest_images import mosaic
-from headrace.sinks.web.live_image import LiveImage, interval_seconds
+from headrace.sinks import painting
+from headrace.sinks.painting import mosaic
+from headrace.sinks.web.web_sink import LiveImage, interval_seconds
 from headrace.testing.fake_clock import FakeClock
 from sinks.made import DOG, frames_with_boxes, labelled_frames
 
@@ -46,7 +46,7 @@ def tile_counts(monkeypatch) -> list[int]:
         counts.append(len(tiles))
         return mosaic(tiles)
 
-    monkeypatch.setattr(latest_images, "mosaic", count_tiles)
+    monkeypatch.setattr(painting, "mosaic", count_tiles)
     return counts
 
 

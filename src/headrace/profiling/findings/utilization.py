@@ -1,11 +1,12 @@
-"""Utilization of each stage while frames flowed, and the end-to-end gain of a faster stage."""
+"""Load of each stage: utilization while frames flowed, drops, and the gain of a faster stage."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from headrace.profiling.findings.loop_simulation import QUIET
+from headrace.profiling.run_records import QueueRecord, Role, StageRecord
 from headrace.profiling.session import Session
-from headrace.profiling.stage_records import QueueRecord, Role, StageRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,3 +146,24 @@ def _pace(loads: Sequence[tuple[float, int]], core_share: float, cores: int | No
     slowest = max(busy for busy, _ in loads)
     shared = sum(busy * workers for busy, workers in loads) / cores if cores else 0.0
     return core_share * max(slowest, shared)
+
+
+_OVERLOAD_CAUSES: Final = ("overflow", "stale", "late")
+"""Causes of drops that indicate overload."""
+
+
+def arrived_per_delivered(session: Session) -> float:
+    """Return (frames delivered + frames dropped for overload) ÷ frames delivered."""
+    if session.items is None or not session.items.delivered:
+        return 1.0
+    return 1.0 + sum(overload_drops(session).values()) / session.items.delivered
+
+
+def overload_drops(session: Session) -> dict[tuple[str, str], int]:
+    """Return (stage, cause) → frames dropped for overload; drops of sinks do not count."""
+    return {
+        (stage.name, cause): frames
+        for stage in session.stages
+        for cause, frames in stage.dropped.items()
+        if cause in _OVERLOAD_CAUSES and frames and stage.role != "sink"
+    }

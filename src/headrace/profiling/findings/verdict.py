@@ -5,13 +5,17 @@ from dataclasses import replace
 from typing import Final
 
 from headrace.profiling.findings.advice import CLIPS, reads_pictures
-from headrace.profiling.findings.bottleneck import find_bottleneck, find_source_bound
+from headrace.profiling.findings.bottleneck import (
+    find_bottleneck,
+    find_extraction_bound,
+    find_overload,
+    find_source_bound,
+    find_training_bound,
+)
 from headrace.profiling.findings.data_stall import find_data_stall, find_loader_start
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.inside_step import find_memory_growth
 from headrace.profiling.findings.loop_simulation import QUIET
-from headrace.profiling.findings.overload import find_overload
-from headrace.profiling.findings.time_shares import find_extraction_bound, find_training_bound
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import counted
 from headrace.profiling.number_format import whole_percent as percent

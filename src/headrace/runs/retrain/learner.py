@@ -24,7 +24,7 @@ from headrace.models.prepare import Compiler, FixedBatch, compile_error, compile
 from headrace.models.results import ClassNames, Labels
 from headrace.models.trained_head import NAMED_WEIGHTS, TrainedHead, backbone_checksum
 from headrace.preprocess.levels import Preprocess, build_preprocess
-from headrace.profiling.stage_records import Role
+from headrace.profiling.run_records import Role
 from headrace.runs.model_setup import StartupTimer, compute_resources
 from headrace.runs.retrain.retrain_options import TrainOptions
 from headrace.runs.run_options import ComputeOptions
