@@ -292,7 +292,7 @@ class _Planted:
         )
 
 
-@lru_cache(maxsize=4)  # tests need the session and the time of a loop
+@lru_cache(maxsize=64)  # several tests use each loop
 def _run(plan: Loop) -> _Planted:
     planted = _Planted(plan)
     planted.world.start(planted.loop())

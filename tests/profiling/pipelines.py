@@ -40,9 +40,9 @@ class Pipeline:
         return replace(self, **changes)
 
 
-def step_ms(plan: Pipeline) -> float:
+def step_ms(session: Session) -> float:
     """Return the mean milliseconds between outputs."""
-    steps = simulate(plan).steps
+    steps = session.steps
     ends = [a + b for a, b in zip(steps.started_ms, steps.total_ms, strict=True)]
     return (ends[-1] - ends[10]) / (len(ends) - 11)
 

@@ -9,15 +9,14 @@ import pytest
 from headrace.profiling import comparison, session, tensorboard_log, trace
 from headrace.profiling.session import Session
 from headrace.report import folder, image_grid, ranks_page
-from profiling import loops
-from profiling.comparison import simulated, test_comparison
+from profiling import loops, sessions, test_comparison
 from report import recorded
 from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
 
 MODULES = (
     *(session, tensorboard_log, trace, comparison, folder, image_grid, ranks_page, recorded),
-    *(loops, simulated, test_comparison),
+    *(loops, sessions, test_comparison),
 )
 
 

@@ -14,10 +14,10 @@ from headrace.report.comparison_page import render_comparison
 from headrace.report.folder import render_html
 from headrace.report.launch_page import launch_page
 from headrace.sinks.video_file import VideoFile
-from profiling.comparison.simulated import session
+from profiling.sessions import session
 from report.recorded import changed, record
 from report.test_benchmark_page import BENCHMARK
-from report.test_html import hostile
+from report.test_folder import hostile
 from report.test_text import LAUNCHES
 
 DRAWN = """[...document.querySelectorAll('.chart')].map(chart => [

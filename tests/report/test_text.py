@@ -16,9 +16,8 @@ from headrace.report.session_charts import latency_chart
 from headrace.report.session_tables import lost_rows, lost_words, timeline
 from headrace.report.text import render_setup, render_text, render_verdict
 from headrace.runs.launch.launch_record import Figures, LaunchRecord, LaunchWorkerRecord
-from profiling.comparison.simulated import session
 from profiling.loops import Loop, simulate_loop
-from profiling.sessions import LEARNT, extracted, live, trained
+from profiling.sessions import LEARNT, extracted, live, session, trained
 from report.recorded import MACHINE, SOURCE, changed, record
 
 CARD = Gpu(name="Card A", memory_bytes=8 << 30)

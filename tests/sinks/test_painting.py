@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headrace.sinks.painting import Caption, Overlay, Tile, make_caption, mosaic
+from headrace.sinks.painting import Overlay, Tile, make_caption, mosaic
 from sinks.made import boxes
 from sinks.web.faked_run import labelled_frame
 
@@ -28,7 +28,7 @@ def columns_with_text(image: np.ndarray) -> np.ndarray:
 
 
 def test_a_caption_has_the_likeliest_class_and_the_frame_index():
-    assert make_caption(labelled_frame(120), 0) == Caption("street sign", "93%   #120")
+    assert make_caption(labelled_frame(120), 0) == ("street sign", "93%   #120")
 
 
 @pytest.mark.parametrize("size", [(272, 640), (1080, 1920), (480, 272), (96, 128)])
@@ -67,7 +67,7 @@ def test_a_tiny_frame_keeps_its_size(size):
 
 def tile(height: int, width: int, *, age_seconds: float = 0.0) -> Tile:
     frame = np.full((height, width, 3), 96, np.uint8)
-    caption = Caption("street sign", "93%   #7")
+    caption = ("street sign", "93%   #7")
     return Tile(frame=frame, caption=caption, name="door", age_seconds=age_seconds)
 
 

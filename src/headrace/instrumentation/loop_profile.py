@@ -154,10 +154,7 @@ class LoopProfile(Generic[Batch]):
         self._loop.leave(self._loop.epoch)
         self._hooks.close()
         recorder = self._recorder
-        if isinstance(error, KeyboardInterrupt):
-            recorder.outcome = "interrupted"
-        elif error is not None:
-            recorder.outcome, recorder.error = "failed", f"{type(error).__name__}: {error}"
+        recorder.outcome, recorder.error = _outcome(error)
         self._session = build_session(recorder, self._loop, describe_loader(self._loader))
         if self._out is not None:
             self._session = write_loop(

@@ -1,8 +1,8 @@
 """Recorder of a training loop: each request, each batch and the end of each step; their trace."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -11,6 +11,7 @@ import torch
 from headrace.instrumentation.memory_growth import MemoryReadings
 from headrace.instrumentation.step_parts import (
     PARTS,
+    EventPairs,
     Span,
     StepParts,
     StepTotals,
@@ -96,7 +97,7 @@ class CudaGaps:
         """Start without steps; `new_event` returns a recorded event, or None without a GPU."""
         self._new_event = new_event or record_cuda_event
         self._step_end: Any = None
-        self._pending: deque[tuple[LoopStep, Any, Any]] = deque()
+        self._pairs = EventPairs()
 
     def end_step(self) -> None:
         """Mark the end of a step; all of its work is queued on the stream."""
@@ -105,21 +106,14 @@ class CudaGaps:
     def start_step(self, step: LoopStep) -> None:
         """Mark the start of a step, at the arrival of its batch; sets its `gpu_idle_ms` later."""
         if self._step_end is not None:
-            self._pending.append((step, self._step_end, self._new_event()))
+            use = partial(setattr, step, "gpu_idle_ms")
+            self._pairs.add(self._step_end, self._new_event(), use)
             self._step_end = None
-            self._collect()
+            self._pairs.collect()
 
     def finish(self) -> None:
         """Wait for the last event."""
-        if self._pending:
-            self._pending[-1][2].synchronize()
-            self._collect()
-
-    def _collect(self) -> None:
-        """Read the pairs of events that the GPU has reached."""
-        while self._pending and self._pending[0][2].query():
-            step, end, start = self._pending.popleft()
-            step.gpu_idle_ms = max(0.0, float(end.elapsed_time(start)))
+        self._pairs.finish()
 
 
 @dataclass
@@ -199,7 +193,7 @@ class LoopRecorder:
             receive_ns=now_ns,
             is_first=is_first,
             ready_batches=ready_batches,
-            samples=count_samples(batch) if cost is None else cost.samples,
+            samples=_count_samples(batch) if cost is None else cost.samples,
             cost=cost,
             cpu_ns=-cpu_ns,
             waiting=self._meter.take(),
@@ -267,7 +261,7 @@ def merge_recorders(recorders: Sequence[LoopRecorder]) -> LoopRecorder:
     return merged
 
 
-def count_samples(batch: Any) -> int | None:
+def _count_samples(batch: Any) -> int | None:
     """Return the length of the first tensor of a batch; None without tensors."""
     first = next(_find_tensors(batch, _MAX_DEPTH), None)
     return len(first) if first is not None and first.ndim else None

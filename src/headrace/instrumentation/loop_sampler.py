@@ -53,7 +53,7 @@ _FUNCTIONS: Final = {
 
 
 @contextmanager
-def hook_parts() -> Iterator[None]:
+def _hook_parts() -> Iterator[None]:
     """Time the parts of all steps in `PARTS` while the block runs; blocks must not overlap.
 
     A model that `torch.compile` compiles in the block is compiled again after the block.
@@ -258,7 +258,7 @@ class _Observation:
         with self._lock:
             self._users += 1
             if self._users == 1:
-                self._open.enter_context(hook_parts())
+                self._open.enter_context(_hook_parts())
                 # If no thread can be started, there are no samples.
                 with suppress(RuntimeError):
                     sampling = call_every(

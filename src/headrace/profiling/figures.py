@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -281,24 +281,18 @@ def _measure(session: Session, seed: int) -> Iterator[Figure]:
     ends_ms = np.asarray(steps.started_ms) + np.asarray(steps.total_ms)
     ends_ms = ends_ms[skip:]
     gaps = np.diff(ends_ms) / 1e3
-    yield from _throughput(frames[1:], gaps, "frames/s", seed)
+    yield from _ratio("Throughput", "frames/s", frames[1:], gaps, seed, more_is_better=True)
     yield from _latencies(session, ends_ms, seed)
     work = {name: np.asarray(column[skip:]) for name, column in steps.work_ms.items()}
     if work:
         service = sum(work.values(), np.zeros(len(frames)))
         yield from _quantiles("Service time", service, seed, holds_source=True)
+    whole_ms = sum(float(column.sum()) for column in work.values())
     for role, column in _sum_by_role(session, work).items():
-        estimate = ratio_estimate(column, frames, seed)
-        if estimate is not None:
-            whole_ms = sum(float(other.sum()) for other in work.values())
-            phrase = ROLES[role].phrase
-            yield Figure(
-                name=phrase[0].upper() + phrase[1:],
-                unit="ms per frame",
-                estimate=estimate,
-                holds_source=role == "decode",
-                share=_share(column, whole_ms),
-            )
+        name, share = ROLES[role].phrase, _share(column, whole_ms)
+        name = name[0].upper() + name[1:]
+        options = {"holds_source": role == "decode", "share": share}
+        yield from _ratio(name, "ms per frame", column, frames, seed, **options)
     yield from _usage(session)
 
 
@@ -310,36 +304,35 @@ def _measure_loop(session: Session, loader: LoaderRecord, seed: int) -> Iterator
         np.asarray(column, dtype=np.float64)[measured] for column in (steps.frames, steps.total_ms)
     )
     work = {name: np.asarray(column)[measured] for name, column in steps.work_ms.items()}
-    columns = {
-        "Wait per step": np.maximum(0.0, total_ms - work.get("step", total_ms)),
-        "Time per step, wait included": total_ms,
-    }
-    for name, column in columns.items():
-        yield from _mean(name, column, total_ms, seed)
-    yield from _throughput(samples, total_ms / 1e3, "samples/s", seed)
+
+    def mean(name: str, column: NDArray[np.float64]) -> Iterator[Figure]:
+        share = _share(column, float(total_ms.sum()))
+        return _ratio(name, "ms", column, np.ones_like(column), seed, share=share)
+
+    yield from mean("Wait per step", np.maximum(0.0, total_ms - work.get("step", total_ms)))
+    yield from mean("Time per step, wait included", total_ms)
+    rates = (samples, total_ms / 1e3)
+    yield from _ratio("Throughput", "samples/s", *rates, seed, more_is_better=True)
     for name, column in work.items():
-        yield from _mean(name, column, total_ms, seed)
+        yield from mean(name, column)
 
 
-def _mean(
-    name: str, values_ms: NDArray[np.float64], total_ms: NDArray[np.float64], seed: int
+def _ratio(
+    name: str,
+    unit: Unit,
+    numerator: NDArray[np.float64],
+    denominator: NDArray[np.float64],
+    seed: int,
+    **options: Any,
 ) -> Iterator[Figure]:
-    estimate = ratio_estimate(values_ms, np.ones_like(values_ms), seed)
+    """Yield the figure of a ratio of two sums, unless the denominator is 0."""
+    estimate = ratio_estimate(numerator, denominator, seed)
     if estimate is not None:
-        share = _share(values_ms, float(total_ms.sum()))
-        yield Figure(name=name, unit="ms", estimate=estimate, share=share)
+        yield Figure(name=name, unit=unit, estimate=estimate, **options)
 
 
 def _share(part_ms: NDArray[np.float64], whole_ms: float) -> float:
     return min(1.0, float(part_ms.sum()) / whole_ms) if whole_ms else 1.0
-
-
-def _throughput(
-    amounts: NDArray[np.float64], seconds: NDArray[np.float64], unit: Unit, seed: int
-) -> Iterator[Figure]:
-    estimate = ratio_estimate(amounts, seconds, seed)
-    if estimate is not None:
-        yield Figure(name="Throughput", unit=unit, estimate=estimate, more_is_better=True)
 
 
 def _latencies(session: Session, ends_ms: NDArray[np.float64], seed: int) -> Iterator[Figure]:

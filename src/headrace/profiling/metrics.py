@@ -274,7 +274,7 @@ def _capture_time(session: Session, step: Step) -> str | None:
     return _wall_time(session, step.ended_ms - step.capture_latency_ms)
 
 
-STEP_COLUMNS: Final[dict[str, Value]] = {
+_STEP_COLUMNS: Final[dict[str, Value]] = {
     "total_step_latency_ms": lambda session, step: f"{step.total_ms:.3f}",
     "loss": lambda session, step: None if step.loss is None else f"{step.loss:.6g}",
     "first_index": lambda session, step: step.first_index,
@@ -306,7 +306,7 @@ def metrics_columns(session: Session) -> dict[str, Value]:
     return {
         "step": lambda session, step: step.step,
         **always,
-        **STEP_COLUMNS,
+        **_STEP_COLUMNS,
         **{name: value for name, value in others.items() if name not in always},
         "started_ms": lambda session, step: f"{step.started_ms:.3f}",
         "input": lambda session, step: step.input,

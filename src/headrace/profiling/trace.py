@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import torch
 from torch._C._profiler import _ExperimentalConfig
@@ -88,12 +88,7 @@ def trace_events(
     return events
 
 
-def row_names(ranges: Sequence[TimedRange]) -> dict[tuple[int, int], str]:
-    """Return (process id, thread id) → name of the thread, for further rows of the thread."""
-    return {(span.process_id, span.thread_id): span.thread for span in ranges}
-
-
-def metadata(name: str, process: int, row: int, args: Event) -> Event:
+def _metadata(name: str, process: int, row: int, args: Event) -> Event:
     """Return a metadata event of a row, such as `thread_name` or `thread_sort_index`."""
     return {"ph": "M", "name": name, "pid": process, "tid": row, "ts": 0, "args": args}
 
@@ -127,10 +122,10 @@ def _name_rows(
 ) -> Iterator[Event]:
     for process in dict.fromkeys(process for process, _, _ in rows):
         name = f"{processes.get(process, 'headrace')} {process}"
-        yield metadata("process_name", process, 0, {"name": name})
+        yield _metadata("process_name", process, 0, {"name": name})
     for (process, _, name), row in rows.items():
-        yield metadata("thread_name", process, row, {"name": name})
-        yield metadata("thread_sort_index", process, row, {"sort_index": row - _FIRST_ROW})
+        yield _metadata("thread_name", process, row, {"name": name})
+        yield _metadata("thread_sort_index", process, row, {"sort_index": row - _FIRST_ROW})
 
 
 def _paths(
@@ -169,21 +164,11 @@ def _arrow(item: int, stops: Sequence[tuple[int, TimedRange]], origin_ns: int) -
         }
 
 
-class NvtxDomain(Protocol):
-    """Interface of a domain of the package `nvtx`; without an attached tool its calls are free."""
-
-    def push_range(self, *, message: str, category: str) -> Any:
-        """Start a range in this thread."""
-
-    def pop_range(self) -> Any:
-        """End the innermost range of this thread."""
-
-
 class NvtxMarks:
     """Tracer that writes NVTX ranges, named by stage and item: `model 17`; category: the stage."""
 
-    def __init__(self, domain: NvtxDomain) -> None:
-        """Write ranges to this domain: `nvtx.get_domain("headrace")`."""
+    def __init__(self, domain: Any) -> None:
+        """Write ranges to `nvtx.get_domain("headrace")`; free of cost without an attached tool."""
         self._domain = domain
 
     def range(self, stage: str, number: int) -> Range:
@@ -331,7 +316,7 @@ def _name_torch_rows(
     threads = {(event["pid"], event["tid"]) for event in events if event["pid"] in processes}
     for process, thread in sorted(threads, key=lambda key: (rows.get(key, ""), key)):
         name = rows.get((process, thread), f"thread {thread}")
-        yield metadata("thread_name", process, thread, {"name": f"{name}: PyTorch"})
+        yield _metadata("thread_name", process, thread, {"name": f"{name}: PyTorch"})
 
 
 class StepTrace:
@@ -384,5 +369,6 @@ class StepTrace:
             origin_ns: Time 0 of the trace.
         """
         ranges = self.marks.ranges
+        rows = {(span.process_id, span.thread_id): span.thread for span in ranges}
         events = trace_events(ranges, self._items, self.marks.parts, origin_ns=origin_ns)
-        return events + self._torch.events(row_names(ranges), origin_ns=origin_ns)
+        return events + self._torch.events(rows, origin_ns=origin_ns)

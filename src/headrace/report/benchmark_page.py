@@ -15,8 +15,8 @@ from headrace.report.text import (
     configuration_rows,
     finding_lines,
     gpu_text,
+    join_lines,
     machine_rows,
-    printable,
 )
 
 _PAGE = "benchmark.html.j2"
@@ -94,7 +94,7 @@ def render_benchmark_text(page: BenchmarkPage) -> str:
     cells = [[c.rjust(w) for c, w in zip(row, widths, strict=True)] for row in (headers, *rows)]
     lines = [*banner_lines(page.banner), page.title, ""]
     lines += [*aligned(cells), "", *finding_lines(page.findings)]
-    return "\n".join(map(printable, lines)).rstrip() + "\n"
+    return join_lines(lines)
 
 
 def machine_line(machine: Machine) -> str:

@@ -19,8 +19,8 @@ from headrace.report.text import (
     aligned,
     banner_lines,
     finding_lines,
+    join_lines,
     machine_rows,
-    printable,
     wrap,
 )
 
@@ -52,7 +52,7 @@ def render_comparison_text(comparison: Comparison) -> str:
         lines += finding_lines((finding,), _WIDTH)
         lines += [*_difference_lines(run, base), *_figure_lines(run, base)]
     lines += wrap(reading(comparison), _WIDTH)
-    return "\n".join(map(printable, lines)).rstrip() + "\n"
+    return join_lines(lines)
 
 
 def render_comparison(comparison: Comparison) -> str:

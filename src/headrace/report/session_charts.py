@@ -391,7 +391,7 @@ def loss_chart(session: Session) -> Chart | None:
     )
 
 
-def _points(name: str, x: list[float], y: list[Any], **options: Any) -> go.Scatter:
+def _points(name: str, x: Sequence[float], y: Sequence[Any], **options: Any) -> go.Scatter:
     marker = {"color": PLAIN, "size": 4}
     return go.Scatter(
         **{"name": name, "x": x, "y": y, "mode": "markers", "marker": marker, **options}

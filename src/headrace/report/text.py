@@ -66,6 +66,11 @@ def render_text(session: Session) -> str:
         *_section(f"Damaged: {lost_words(session)}", _lost(session)),
         *_section("Files", (f"  {name}" for name in session.outputs)),
     ]
+    return join_lines(lines)
+
+
+def join_lines(lines: Iterable[str]) -> str:
+    """Return printable text, ending in a newline."""
     return "\n".join(map(printable, lines)).rstrip() + "\n"
 
 

@@ -38,7 +38,7 @@ class Total:
     """Explanation, one phrase."""
 
 
-def live_totals(session: Session, metrics: Metrics) -> Iterator[Total]:
+def _live_totals(session: Session, metrics: Metrics) -> Iterator[Total]:
     """Yield the totals of a live session; none at full speed."""
     if session.pace == "full_speed":
         return
@@ -121,7 +121,7 @@ def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:
         _wall_time(session, metrics),
         *_startup(session),
         *_throughput(session, metrics),
-        *live_totals(session, metrics),
+        *_live_totals(session, metrics),
         *_service(session, metrics),
         *_steadiness(session, metrics),
         *_decoding(session, metrics),

@@ -15,25 +15,19 @@ from headrace.runtime.clock import Clock
 from headrace.sinks.batch_results import BatchResults
 
 
-@dataclass(frozen=True)
-class Caption:
-    """The two texts of an `Overlay`."""
+def make_caption(results: BatchResults[Any], k: int) -> tuple[str, str]:
+    """Return the two texts of an `Overlay` for frame `k` of a batch: label and note.
 
-    label: str
-    """Likeliest class: `street sign`; for a detector, its classes: `dog, person ×2`."""
-    note: str
-    """Confidence and frame index: `93%   #120`; for a detector, `#120`."""
-
-
-def make_caption(results: BatchResults[Any], k: int) -> Caption:
-    """Return the caption of frame `k` of a batch."""
+    `street sign`, `93%   #120`; for a detector, its classes and the index of the frame: `dog,
+    person ×2`, `#120`.
+    """
     index, output = results.batch.index[k], results.output
     if isinstance(output, Boxes):
         counts = Counter(output.labels[k])
         label = ", ".join(name if n == 1 else f"{name} ×{n}" for name, n in counts.items())
-        return Caption(label, f"#{index}")
+        return label, f"#{index}"
     labels: Labels = output
-    return Caption(labels.names[k][0], f"{labels.confidence[k][0]:.0%}   #{index}")
+    return labels.names[k][0], f"{labels.confidence[k][0]:.0%}   #{index}"
 
 
 _MIN_TEXT_PIXELS = 10
@@ -104,8 +98,7 @@ class LabelPainter:
 
     def paint(self, results: BatchResults[Labels], k: int) -> NDArray[np.uint8]:
         """Return frame `k` with its label: see `Painter.paint`."""
-        caption = make_caption(results, k)
-        return self._overlay.draw(results.batch.frames[k], caption.label, caption.note)
+        return self._overlay.draw(results.batch.frames[k], *make_caption(results, k))
 
 
 class BoxPainter:
@@ -188,7 +181,8 @@ class Tile:
 
     frame: NDArray[np.uint8]
     """uint8 [H, W, 3] in [0, 255], RGB."""
-    caption: Caption
+    caption: tuple[str, str]
+    """See `make_caption`."""
     name: str
     """Name of its source; shown with several tiles."""
     age_seconds: float = 0.0
@@ -220,7 +214,7 @@ def _draw_tile(tile: Tile, max_side: int, *, is_alone: bool) -> Image.Image:
     if tile.boxes is not None:
         scale = frame.shape[1] / tile.frame.shape[1]
         frame = BoxPainter(frame.shape[:2]).draw(frame, tile.boxes, -1, scale)
-    label, note = tile.caption.label, tile.caption.note
+    label, note = tile.caption
     if not is_alone:
         label = f"{tile.name}: {label}"
         if tile.age_seconds > OLD_SECONDS:

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal, TextIO
@@ -64,13 +65,6 @@ _ROW_GROUP: Final = 20_000
 """Rows per row group: a few MB of memory."""
 
 
-def check_parquet(what: str, instead: str) -> None:
-    """Raise BackendError if pyarrow is not installed: see `require`."""
-    check_extra("parquet", what, instead)
-    with require("parquet", what, instead):
-        import_module("pyarrow.parquet")
-
-
 class TableFile:
     """Parquet table: a `ResultSink`. The file appears on close, complete. Needs pyarrow.
 
@@ -115,7 +109,7 @@ class TableFile:
             return
         self._write_group()
         writer, self._writer = self._writer, None
-        with self._writing(writer):
+        with writing(self._path, partial(self._remove, writer)):
             writer.close()
             if self._has_batches:
                 self._partial.replace(self._path)
@@ -133,22 +127,15 @@ class TableFile:
 
         rows, self._pending = self._pending, []
         if rows and self._writer is not None:
-            with self._writing(self._writer):
+            with writing(self._path, partial(self._remove, self._writer)):
                 self._writer.write_table(pyarrow.Table.from_pylist(rows, schema=self._schema))
 
-    @contextmanager
-    def _writing(self, writer: Any) -> Iterator[None]:
-        """Remove the file if the block fails."""
-        with writing(self._path):
-            try:
-                yield
-            except OSError:
-                self._writer = None
-                with suppress(OSError):
-                    writer.close()
-                with suppress(OSError):
-                    self._partial.unlink(missing_ok=True)
-                raise
+    def _remove(self, writer: Any) -> None:
+        self._writer = None
+        with suppress(OSError):
+            writer.close()
+        with suppress(OSError):
+            self._partial.unlink(missing_ok=True)
 
 
 def _type(name: str) -> Any:
@@ -166,9 +153,16 @@ def json_line(row: dict[str, Any]) -> str:
     return json.dumps(row, ensure_ascii=False, default=iso_text)
 
 
-def writing(path: Path) -> AbstractContextManager[None]:
-    """Convert file errors of the block into ConfigError."""
-    return file_errors(f"cannot write {path}", "give another folder with --out")
+@contextmanager
+def writing(path: Path, undo: Callable[[], object] | None = None) -> Iterator[None]:
+    """Convert file errors of the block into ConfigError, after a call of `undo`."""
+    with file_errors(f"cannot write {path}", "give another folder with --out"):
+        try:
+            yield
+        except OSError:
+            if undo is not None:
+                undo()
+            raise
 
 
 RowFormat = Literal["jsonl", "parquet"]
@@ -198,10 +192,12 @@ _BOX: Final = {
 
 def check_table(*, of_boxes: bool) -> None:
     """Raise BackendError if the extra for tables is not installed."""
+    what, instead = "a table of predictions", "leave out --predictions for JSON lines"
     if of_boxes:
-        check_parquet("a table of boxes", "give --no-parquet for coco.json alone")
-    else:
-        check_parquet("a table of predictions", "leave out --predictions for JSON lines")
+        what, instead = "a table of boxes", "give --no-parquet for coco.json alone"
+    check_extra("parquet", what, instead)
+    with require("parquet", what, instead):
+        import_module("pyarrow.parquet")
 
 
 def open_predictions(

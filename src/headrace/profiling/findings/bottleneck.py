@@ -27,9 +27,9 @@ _MAX_DROPS: Final = 0.05
 """Max share of dropped frames of a session that keeps up; a reconnection may drop some."""
 
 
-def find_overload(session: Session) -> Finding | None:
+def find_overload(session: Session, metrics: Metrics) -> Finding | None:
     """Return the finding on overload; None at full speed."""
-    latency = Metrics.of(session).latency
+    latency = metrics.latency
     if session.items is None or latency is None:
         return None
     drops = overload_drops(session)
@@ -78,7 +78,7 @@ BUSY: Final = 0.5
 """Min busy share of a bottleneck."""
 ENOUGH_STEPS: Final = 90
 """Min measured steps for a verdict and for a p95; with fewer steps, the verdict is a hint."""
-OVERHEAD: Final = 0.3
+_OVERHEAD: Final = 0.3
 """Min share of idle time, with input and room, for a finding on Python overhead."""
 WAITING: Final = 0.5
 """Min starved share of the first stage for a source-bound run."""
@@ -101,9 +101,8 @@ def find_source_bound(session: Session) -> Finding | None:
     )
 
 
-def find_bottleneck(session: Session) -> Finding | None:
+def find_bottleneck(session: Session, metrics: Metrics) -> Finding | None:
     """Return the finding on the bottleneck; None without steps."""
-    metrics = Metrics.of(session)
     loads = sorted(stage_loads(session), key=lambda load: load.busy, reverse=True)
     if not loads:
         return None
@@ -116,8 +115,8 @@ def find_bottleneck(session: Session) -> Finding | None:
         *_queue_evidence(session, top),
         *_core_evidence(session, loads),
         *_outage_evidence(session),
-        *amplification_evidence(metrics, "frame delivered"),
-        *length_evidence(metrics),
+        *_amplification_evidence(metrics, "frame delivered"),
+        *_length_evidence(metrics),
     )
     if top.busy < BUSY:
         return _find_overhead(session, evidence) or Finding(
@@ -145,8 +144,8 @@ def _find_overhead(session: Session, evidence: tuple[str, ...]) -> Finding | Non
         session: A session in which no stage was busy half of the time.
         evidence: Sentences on the utilization of its stages.
     """
-    idle = max(1.0 - load.busy - load.starved - load.blocked for load in stage_loads(session))
-    if idle < OVERHEAD:
+    idle = max(load.idle for load in stage_loads(session))
+    if idle < _OVERHEAD:
         return None
     return Finding(
         headline=f"Bound by Python overhead: {percent(idle)} of the time a stage had input and "
@@ -213,14 +212,14 @@ def _outage_evidence(session: Session) -> Iterator[str]:
         yield f"Not included: {seconds:.0f} s in which no source was connected."
 
 
-def amplification_evidence(metrics: Metrics, item: str) -> tuple[str, ...]:
+def _amplification_evidence(metrics: Metrics, item: str) -> tuple[str, ...]:
     """Return a sentence with the frames decoded per `item`; empty: unknown."""
     if metrics.amplification is None:
         return ()
     return (f"Frames decoded per {item}: {metrics.amplification:.2f}.",)
 
 
-def length_evidence(metrics: Metrics) -> tuple[str, ...]:
+def _length_evidence(metrics: Metrics) -> tuple[str, ...]:
     """Return a warning if there are few steps."""
     if metrics.steps >= ENOUGH_STEPS:
         return ()
@@ -244,9 +243,8 @@ _EXTRACTION_PARTS: Final = {
 }
 
 
-def find_training_bound(session: Session) -> Finding | None:
+def find_training_bound(session: Session, metrics: Metrics) -> Finding | None:
     """Return the finding on the largest part of a training; None for other kinds of session."""
-    metrics = Metrics.of(session)
     if session.kind != "retrain" or metrics.cost is None:
         return None
     roles = metrics.cost.roles
@@ -258,14 +256,13 @@ def find_training_bound(session: Session) -> Finding | None:
         headline=f"Bound by {ROLES[top].phrase}: {_TRAINING_PARTS[top]} took {percent(share)} "
         "of a step.",
         bound_by=(top,),
-        evidence=(f"Shares of the loop's time: {parts}.", *length_evidence(metrics)),
+        evidence=(f"Shares of the loop's time: {parts}.", *_length_evidence(metrics)),
         advice=advised("retrain", top, share_facts(session, metrics, share)),
     )
 
 
-def find_extraction_bound(session: Session) -> Finding | None:
+def find_extraction_bound(session: Session, metrics: Metrics) -> Finding | None:
     """Return the finding on the largest part of an extraction; None for other kinds of session."""
-    metrics = Metrics.of(session)
     if session.kind != "extract" or metrics.cost is None:
         return None
     costs = metrics.cost.stages
@@ -286,7 +283,7 @@ def find_extraction_bound(session: Session) -> Finding | None:
         evidence=(
             f"Shares of the work: {parts}.",
             f"{subject} busy {busy} of the time.",
-            *amplification_evidence(metrics, "frame used" if "model" in costs else "picture"),
+            *_amplification_evidence(metrics, "frame used" if "model" in costs else "picture"),
         ),
         advice=advised("extract", top, share_facts(session, metrics, share)),
     )

@@ -100,28 +100,6 @@ class WebOptions:
 _READ_METHODS: Final = ("GET", "HEAD")
 
 
-@dataclass(frozen=True)
-class Denial:
-    """Denial of a request."""
-
-    status: int
-    """HTTP status."""
-    reason: str
-    """Reason, with the fix."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RequestInfo:
-    """Parts of a request for access control."""
-
-    method: str
-    headers: Mapping[str, str]
-    """Header values by lower-case name."""
-    query_token: str | None = None
-    """Query parameter `token`."""
-    cookie_token: str | None = None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Guard:
     """Guard against requests from other sites and requests without a token.
@@ -138,24 +116,36 @@ class Guard:
     token: str | None
     """None: no token is required."""
 
-    def check(self, request: RequestInfo) -> Denial | None:
-        """Return the denial of a request; None: allowed."""
-        if request.method not in _READ_METHODS:
-            return Denial(405, "this server is read-only: use GET")
-        host = request.headers.get("host", "")
+    def check(
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        *,
+        query_token: str | None = None,
+        cookie_token: str | None = None,
+    ) -> tuple[int, str] | None:
+        """Return (HTTP status, reason with the fix) of a denial; None: the request is allowed.
+
+        Args:
+            method: Method of the request.
+            headers: Header values by lower-case name.
+            query_token: Query parameter `token`.
+            cookie_token: Token in the cookie.
+        """
+        if method not in _READ_METHODS:
+            return 405, "this server is read-only: use GET"
+        host = headers.get("host", "")
         if not self._is_allowed(host):
-            return Denial(
-                403,
-                f"unknown host name {_name(host)!r}: use an IP address, or add the name with "
-                "--web-host",
-            )
-        if _is_foreign(request.headers, host):
-            return Denial(403, "pages of other sites have no access")
-        if self.token is not None and not self._has_token(request, self.token):
-            return Denial(
-                401,
-                "add ?token=TOKEN to the address, or send the token as a bearer token",
-            )
+            fix = "use an IP address, or add the name with --web-host"
+            return 403, f"unknown host name {_name(host)!r}: {fix}"
+        if _is_foreign(headers, host):
+            return 403, "pages of other sites have no access"
+        kind, _, bearer = headers.get("authorization", "").partition(" ")
+        tokens = [query_token, cookie_token, bearer.strip() if kind.lower() == "bearer" else None]
+        if self.token is not None and not any(
+            secrets.compare_digest(token.encode(), self.token.encode()) for token in tokens if token
+        ):
+            return 401, "add ?token=TOKEN to the address, or send the token as a bearer token"
         return None
 
     def _is_allowed(self, host: str) -> bool:
@@ -167,15 +157,6 @@ class Guard:
         except ValueError:
             return False
         return address.is_loopback or not self.is_local
-
-    def _has_token(self, request: RequestInfo, token: str) -> bool:
-        kind, _, bearer = request.headers.get("authorization", "").partition(" ")
-        tokens = (
-            request.query_token,
-            request.cookie_token,
-            bearer.strip() if kind.lower() == "bearer" else None,
-        )
-        return any(is_same(value, token) for value in tokens if value is not None)
 
 
 def _name(host: str) -> str:
@@ -198,8 +179,3 @@ def _is_foreign(headers: Mapping[str, str], host: str) -> bool:
 def new_token() -> str:
     """Return 128 random bits as URL-safe text."""
     return secrets.token_urlsafe(16)
-
-
-def is_same(given: str, token: str) -> bool:
-    """Return whether `given` is the token, in constant time."""
-    return secrets.compare_digest(given.encode(), token.encode())

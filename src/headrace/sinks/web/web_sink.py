@@ -21,7 +21,7 @@ from headrace.sinks.batch_results import BatchResults
 from headrace.sinks.painting import LatestImages
 from headrace.sinks.web.prometheus import CONTENT_TYPE, metrics_text
 from headrace.sinks.web.status import LiveStatus, StatusCache, health
-from headrace.sinks.web.web_options import Guard, RequestInfo, WebOptions, new_token
+from headrace.sinks.web.web_options import Guard, WebOptions, new_token
 
 MAX_IMAGES_PER_SECOND: Final = 150
 """Max images per second, over all browsers. Each holds the interpreter for about 0.5 ms. Fifty
@@ -98,7 +98,7 @@ class LiveImage:
         return self._image
 
 
-IMAGE_SECONDS: Final = 5.0
+_IMAGE_SECONDS: Final = 5.0
 """Max seconds that a request waits for an image; the browser then repeats it."""
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -120,25 +120,29 @@ _FILES: Final = {
 _Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class AppState:
-    """State of the run that the server reads."""
+def application(
+    cache: StatusCache,
+    images: LiveImage | None,
+    guard: Guard,
+    *,
+    cookie: str,
+    health_timeout_seconds: float,
+) -> ASGIApp:
+    """Return the ASGI application of a run.
 
-    cache: StatusCache
-    health_timeout_seconds: float
-    images: LiveImage | None
-    """None: no page."""
-
-
-def application(state: AppState, guard: Guard, cookie: str) -> ASGIApp:
-    """Return the ASGI application; browsers keep the token in the cookie `cookie`."""
-    cache = state.cache
+    Args:
+        cache: Status of the run.
+        images: Live image; None: no page.
+        guard: Access control.
+        cookie: Cookie in which browsers keep the token.
+        health_timeout_seconds: See `health`.
+    """
 
     async def metrics(request: Request) -> Response:
         return Response(metrics_text(cache.status()), headers={"content-type": CONTENT_TYPE})
 
     async def run_health(request: Request) -> Response:
-        result = health(cache.status(), state.health_timeout_seconds)
+        result = health(cache.status(), health_timeout_seconds)
         status = 200 if result.is_good else 503
         return Response(result.model_dump_json(), status, media_type="application/json")
 
@@ -146,12 +150,12 @@ def application(state: AppState, guard: Guard, cookie: str) -> ASGIApp:
         return Response(cache.text(), media_type="application/json")
 
     routes = [Route("/metrics", metrics), Route("/health", run_health)]
-    if state.images is not None:
+    if images is not None:
         routes += [
             Route("/", _page(None if guard.token is None else cookie)),
             *(Route(path, _file(path[1:], kind)) for path, kind in _FILES.items()),
             Route("/status.json", status_json),
-            Route("/picture.jpg", _image(state.images)),
+            Route("/picture.jpg", _image(images)),
         ]
     return _guarded(Router(routes, redirect_slashes=False), guard, cookie)
 
@@ -167,20 +171,19 @@ def _guarded(app: ASGIApp, guard: Guard, cookie: str) -> ASGIApp:
 
         request = Request(scope)
         denial = guard.check(
-            RequestInfo(
-                method=request.method,
-                headers=request.headers,
-                query_token=request.query_params.get("token"),
-                cookie_token=request.cookies.get(cookie),
-            )
+            request.method,
+            request.headers,
+            query_token=request.query_params.get("token"),
+            cookie_token=request.cookies.get(cookie),
         )
         if denial is None:
             await app(scope, receive, send_with_headers)
             return
-        response = _text(f"{denial.reason}\n", denial.status)
-        if denial.status == 405:
+        status, reason = denial
+        response = _text(f"{reason}\n", status)
+        if status == 405:
             response.headers["allow"] = "GET, HEAD"
-        if denial.status == 401:
+        if status == 401:
             response.headers["www-authenticate"] = "Bearer"
         await response(scope, receive, send_with_headers)
 
@@ -216,7 +219,7 @@ def _image(images: LiveImage) -> _Endpoint:
         after = request.query_params.get("after", "0")
         if not (after.isascii() and after.isdigit() and len(after) < 16):
             return _text("after must be the number of the previous image\n", 400)
-        image = await images.next(int(after), IMAGE_SECONDS)
+        image = await images.next(int(after), _IMAGE_SECONDS)
         if image is None:
             return Response(status_code=204)
         headers = {"picture-number": str(image.number)}
@@ -268,14 +271,14 @@ class WebView:
             hosts=frozenset(name.lower() for name in (*options.hosts, *hostnames)),
             token=self._token,
         )
-        state = AppState(
-            cache=StatusCache(read_status, clock),
+        app = application(
+            StatusCache(read_status, clock),
+            self._images if options.with_page else None,
+            guard,
+            cookie=f"headrace-{self.port}",
             health_timeout_seconds=options.health_timeout_seconds,
-            images=self._images if options.with_page else None,
         )
-        self._server = Server(
-            application(state, guard, cookie=f"headrace-{self.port}"), self._listener
-        )
+        self._server = Server(app, self._listener)
         self._stack = ExitStack()
 
     @property
