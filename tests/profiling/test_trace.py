@@ -1,4 +1,4 @@
-"""Rows, ranges and arrows of a trace; the first steps of a run with their PyTorch operations."""
+"""Traces, NVTX ranges and TensorBoard logs, as other tools read them."""
 
 import gzip
 import json
@@ -9,9 +9,12 @@ from collections import Counter, defaultdict
 import nvtx
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.profiler import record_function
+from torch.utils.tensorboard import SummaryWriter
 
 from headrace.errors import StageError
+from headrace.profiling.tensorboard_log import TensorBoardLog
 from headrace.profiling.trace import (
     ItemTrace,
     NvtxMarks,
@@ -24,6 +27,7 @@ from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
 from headrace.runtime.tracing import TimedRange
+from report.recorded import step_of
 from runtime.in_time import in_time
 
 
@@ -251,3 +255,36 @@ def test_the_nvtx_package_accepts_the_ranges(make):
     """`get_domain` returns a dummy without an attached tool, and a `Domain` with one."""
     with NvtxMarks(make("headrace")).range("model", 17):
         pass
+
+
+def step(number, **fields):
+    return step_of(
+        **{"number": number, "frames": 4, "started_ms": 100.0 * number, "total_ms": 60.0},
+        work_ms={"decode": 10.0, "model": 40.0},
+        **fields,
+    )
+
+
+def scalars(folder):
+    """Return tag → [(step, value)]."""
+    events = EventAccumulator(str(folder)).Reload()
+    tags = events.Tags()["scalars"]
+    return {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in tags}
+
+
+def test_the_log_has_the_figures_of_each_step(tmp_path):
+    log = TensorBoardLog(SummaryWriter(str(tmp_path)))
+    log.add(step(0, arrived_ms=20.0), {"decode": 2})
+    log.add(step(1, loss=0.5), {"decode": 1})
+    log.close()
+    logged = scalars(tmp_path)
+    assert all(value > 0 for _, value in logged.pop("memory_mib/process"))
+    assert logged == {
+        "throughput/frames_per_second": [(1, 40)],
+        "stage_ms/decode": [(0, 10), (1, 10)],
+        "stage_ms/model": [(0, 40), (1, 40)],
+        "step_ms/total": [(0, 60), (1, 60)],
+        "latency_ms/newest_frame": [(0, 40)],
+        "loss": [(1, 0.5)],
+        "queue_depth/decode": [(0, 2), (1, 1)],
+    }
