@@ -206,6 +206,8 @@ def assert_neither_workers_nor_prefetch(plan: Loop, advice: Change) -> None:
 
 @with_loops
 def test_other_programs_change_neither_the_verdict_nor_its_gain(plan: Loop, bound_by: str) -> None:
+    if plan.epochs == 1 and plan.noise < 1:
+        plan = plan.with_(steps=plan.steps // 2)  # other programs make the simulation slow
     busy = simulate_loop(plan.with_(others=round(1.5 * plan.cores)))
     assert busy.others_cpu_share > 0.4
     findings = find(busy)
@@ -217,7 +219,7 @@ def test_other_programs_change_neither_the_verdict_nor_its_gain(plan: Loop, boun
     assert_gains(plan, findings)
 
 
-@pytest.mark.parametrize("steps", [200, 4000])
+@pytest.mark.parametrize("steps", [200, 2400])
 @pytest.mark.parametrize("late", [0.3, 3.0])
 def test_shares_stay_shares_in_a_loop_whose_steps_change(steps: int, late: float) -> None:
     """A long loop is simulated by its last steps, a short loop by repeated steps."""
