@@ -121,7 +121,7 @@ class Metrics:
         steps, skip, decode = session.steps, session.warmup_steps, session.decode
         frames = np.asarray(steps.frames[skip:], dtype=np.int64)
         work = {stage: np.asarray(column[skip:]) for stage, column in steps.work_ms.items()}
-        ends = _ends_seconds(session)
+        ends = (np.asarray(steps.started_ms) + np.asarray(steps.total_ms)) / 1e3
         outputs = ends[skip:]
         intervals_ms = Distribution.of(np.diff(outputs) * 1e3)
         spread = intervals_ms if intervals_ms and intervals_ms.count > 1 else None
@@ -132,7 +132,7 @@ class Metrics:
             startup_seconds=_startup_seconds(session, ends),
             cost=_cost(session, work),
             service_ms=Distribution.of(sum(work.values(), np.zeros(len(frames)))),
-            latency=_latency(session),
+            latency=_latency(session, outputs),
             capture_ms=Distribution.of(
                 [ms for ms in steps.capture_latency_ms[skip:] if ms is not None]
             ),
@@ -147,13 +147,6 @@ class Metrics:
                 decode.frames_decoded / decode.frames_delivered if decode.frames_delivered else None
             ),
         )
-
-
-def _ends_seconds(session: Session) -> NDArray[np.float64]:
-    """Return the output time of each step since the start of the run, float64 [steps]."""
-    started_ms = np.asarray(session.steps.started_ms, dtype=np.float64)
-    total_ms = np.asarray(session.steps.total_ms, dtype=np.float64)
-    return (started_ms + total_ms) / 1e3
 
 
 def _startup_seconds(session: Session, ends: NDArray[np.float64]) -> float:
@@ -174,21 +167,21 @@ def _cost(session: Session, work: dict[str, NDArray[np.float64]]) -> Cost | None
     return Cost(stages=stages, roles=roles)
 
 
-def _latency(session: Session) -> Latency | None:
-    newest = _ages(session, session.steps.arrived_ms)
+def _latency(session: Session, outputs: NDArray[np.float64]) -> Latency | None:
+    newest = _ages(session, outputs, session.steps.arrived_ms)
     if newest is None or session.pace == "full_speed":
         return None
-    oldest = _ages(session, session.steps.oldest_arrived_ms)
+    oldest = _ages(session, outputs, session.steps.oldest_arrived_ms)
     return Latency(base=session.pace, ms=newest, oldest_ms=oldest)
 
 
-def _ages(session: Session, arrived_ms: Sequence[float | None]) -> Distribution | None:
+def _ages(
+    session: Session, outputs: NDArray[np.float64], arrived_ms: Sequence[float | None]
+) -> Distribution | None:
     """Return the ages at output of frames with these arrival times, without the warm-up."""
     if not arrived_ms:
         return None
-    skip = session.warmup_steps
-    ends = _ends_seconds(session)[skip:] * 1e3
-    pairs = zip(ends.tolist(), arrived_ms[skip:], strict=True)
+    pairs = zip((outputs * 1e3).tolist(), arrived_ms[session.warmup_steps :], strict=True)
     return Distribution.of([end - arrived for end, arrived in pairs if arrived is not None])
 
 
