@@ -20,7 +20,7 @@ from benchmarks.bench_planted import busy_machine
 from benchmarks.kit import Benchmark
 from benchmarks.markdown import machine, rendered
 from benchmarks.record import Rows, Tried, origin
-from headrace.profiling.comparison.comparison import compare
+from headrace.profiling.comparison import compare
 from headrace.profiling.session import Session
 
 SLOWER: Final = 1.1

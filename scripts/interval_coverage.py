@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.profiling.comparison.estimate import (
+from headrace.profiling.figures import (
     BootstrapEstimate,
     quantile_estimate,
     ratio_estimate,

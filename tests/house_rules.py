@@ -62,7 +62,7 @@ OWNERS = {
     "randomness": (
         r"random|secrets|numpy\.random|torch\.(rand\w*|(manual_)?seed|normal|bernoulli|multinomial)",
         # A token must not depend on a seed.
-        ["sampling/*", "models/load.py", "sinks/web/access_control.py", "testing/*"],
+        ["sampling/*", "models/load.py", "sinks/web/web_options.py", "testing/*"],
     ),
     # Missing on Windows: tests/test_systems.py, docs/reference/systems.md.
     "parts of one operating system": (
@@ -76,11 +76,11 @@ OWNERS = {
         ],
     ),
     # A profiled script has no command that could print its verdict.
-    "printing": (r"builtins\.print", ["cli/*", "instrumentation/script_end.py"]),
+    "printing": (r"builtins\.print", ["cli/*", "instrumentation/loop_profile.py"]),
     # torchrun passes the rank to a process in its environment.
     "the environment": (
         r"os\.(environb?|getenvb?|putenv|unsetenv)",
-        ["cli/*", "instrumentation/script_end.py"],
+        ["cli/*", "instrumentation/loop_profile.py"],
     ),
 }
 """Effect → pattern of its dotted names, and the files that may use them."""

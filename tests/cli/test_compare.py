@@ -2,8 +2,8 @@
 
 import pytest
 
-from profiling.comparison.simulated import session
 from profiling.loops import Loop, profile_loop
+from profiling.sessions import session
 from report.recorded import SOURCE
 
 

@@ -61,7 +61,7 @@ with ending_at_once():
         print("swallowed")
 """
 START = "headrace.profiling.recorder.Recorder", "__init__"
-ROW = "headrace.sinks.row_files.LineFile", "write"
+ROW = "headrace.sinks.result_rows.LineFile", "write"
 STEP = "headrace.runs.retrain.learner.Learner", "step"
 CAMERA = ("run", "test://?size=64x96&rate=100", *FAST)
 FILE = ("run", "{0}/clip.mp4", *FAST, "--batch-size", 8)

@@ -17,7 +17,7 @@ from headrace.cache.cache_url import FILE, open_cache
 from headrace.extraction.features.feature_table import write_tables
 from headrace.testing.synth import SynthClip, write_clip
 from loaders.cameras.clips import write_layout
-from profiling.comparison.simulated import session
+from profiling.sessions import session
 from report.recorded import SOURCE
 
 PAGE = Path(__file__).with_name("refused.txt").read_text("utf-8")

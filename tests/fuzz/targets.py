@@ -27,7 +27,7 @@ from headrace.decode.image_files import is_image, read_image, upright_size
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.errors import DecodeError, HeadraceError
 from headrace.extraction.journal import DeadLetters, Journal
-from headrace.report.html import render_html
+from headrace.report.folder import render_html
 from headrace.report.text import render_text
 from headrace.sinks.video_file import truncate_to_fragments
 from headrace.video import nal

@@ -159,6 +159,17 @@ def test_an_error_of_the_dataset_is_raised_unchanged_and_recorded(workers: int) 
     assert len(profile.session.steps) == 5
 
 
+ENDS = [(SystemExit(), "complete"), (SystemExit(3), "failed"), (KeyboardInterrupt(), "interrupted")]
+
+
+@pytest.mark.parametrize(("error", "outcome"), ENDS)
+def test_the_end_of_a_script_in_the_block_is_its_outcome(error, outcome) -> None:
+    profile = headrace.profile_loader([1], on_verdict=None)
+    with pytest.raises(type(error)), profile:
+        raise error
+    assert profile.session.outcome == outcome
+
+
 def test_the_verdict_is_reported_once_and_the_report_is_a_run_folder(tmp_path) -> None:
     verdicts: list[str] = []
     loader = DataLoader(Numbers(), batch_size=4)

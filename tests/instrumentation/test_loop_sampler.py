@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from headrace.instrumentation import loop_sampler
-from headrace.instrumentation.inside_step import build_inside_step
 from headrace.instrumentation.loop_recorder import LoopRecorder, LoopStep
 from headrace.instrumentation.loop_sampler import find_place, take_sample
+from headrace.instrumentation.loop_session import build_inside_step
 from headrace.instrumentation.step_parts import (
     FORWARD,
     LOADING,

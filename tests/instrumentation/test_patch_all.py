@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from headrace.instrumentation import patch_all
-from headrace.instrumentation.loader_info import describe_loader
+from headrace.instrumentation.dataloader_hook import describe_loader
 from headrace.instrumentation.patch_all import LoopRegistry, change_loader, record_loader
 
 HERE = "train.py:18"

@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import headrace
-from headrace.instrumentation import step_hooks, step_parts
+from headrace.instrumentation import loop_sampler, step_parts
 from headrace.instrumentation.loop_sampler import OBSERVED
 from headrace.instrumentation.step_parts import BACKWARD, FORWARD, NO_GRADIENTS, OPTIMIZER, REST
 from headrace.testing.fake_clock import FakeClock
@@ -162,14 +162,14 @@ def test_events_are_read_once_the_gpu_has_reached_them() -> None:
 @pytest.mark.parametrize(("target", "expected"), [("meta", step_parts.COPY), (torch.float64, REST)])
 def test_only_a_copy_to_another_device_counts_as_a_copy(monkeypatch, target, expected) -> None:
     timed = Timed()
-    monkeypatch.setattr(step_hooks, "PARTS", timed.parts)
+    monkeypatch.setattr(loop_sampler, "PARTS", timed.parts)
 
     def slow(tensor: torch.Tensor, *arguments: object) -> torch.Tensor:
         timed.works(2)
         return torch.Tensor.to(tensor, *arguments)
 
     with timed.step() as found:
-        step_hooks.timed_copy(slow)(torch.zeros(2), target)
+        loop_sampler.timed_copy(slow)(torch.zeros(2), target)
     assert found == {expected: (2.0, 2.0)}
 
 

@@ -5,9 +5,8 @@ import pytest
 
 from headrace.measuring import interleaved
 from headrace.measuring.interleaved import NoiseCheck, RepeatSpread, Repetition, cores_of_others
-from headrace.profiling.comparison.comparison import differences
-from headrace.profiling.comparison.estimate import BootstrapEstimate
-from headrace.profiling.comparison.figures import Figure
+from headrace.profiling.comparison import differences
+from headrace.profiling.figures import BootstrapEstimate, Figure
 from headrace.testing.fake_clock import FakeClock
 
 

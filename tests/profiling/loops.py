@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.instrumentation.loader_info import BatchInfo, LoaderInfo
-from headrace.instrumentation.loop_recorder import LoopRecorder, LoopStep
+from headrace.instrumentation.dataloader_hook import LoaderInfo
+from headrace.instrumentation.loop_recorder import BatchInfo, LoopRecorder, LoopStep
 from headrace.instrumentation.loop_session import build_session
 from headrace.instrumentation.timed_worker import BatchCost
 from headrace.loaders.decoding_facts import DecodingFacts
@@ -292,7 +292,7 @@ class _Planted:
         )
 
 
-@lru_cache(maxsize=4)  # tests need the session and the time of a loop
+@lru_cache(maxsize=64)  # several tests use each loop
 def _run(plan: Loop) -> _Planted:
     planted = _Planted(plan)
     planted.world.start(planted.loop())

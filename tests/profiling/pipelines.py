@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.profiling.run_records import Setup
-from headrace.profiling.session import Session
-from headrace.profiling.stage_records import QueueRecord, Role, StageRecord
-from headrace.profiling.steps import Steps
+from headrace.profiling.run_records import QueueRecord, Role, Setup, StageRecord
+from headrace.profiling.session import Session, Steps
 from profiling.simulation import Lock, Process, Queue, Sleep, Work, World
 from report.recorded import MACHINE, changed, queue_record, record, stage_record, step_of
 
@@ -42,9 +40,9 @@ class Pipeline:
         return replace(self, **changes)
 
 
-def step_ms(plan: Pipeline) -> float:
+def step_ms(session: Session) -> float:
     """Return the mean milliseconds between outputs."""
-    steps = simulate(plan).steps
+    steps = session.steps
     ends = [a + b for a, b in zip(steps.started_ms, steps.total_ms, strict=True)]
     return (ends[-1] - ends[10]) / (len(ends) - 11)
 

@@ -4,16 +4,24 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.profiling.findings.overload import find_overload
-from headrace.profiling.findings.time_shares import find_extraction_bound, find_training_bound
+from headrace.profiling.findings.bottleneck import (
+    find_extraction_bound,
+    find_overload,
+    find_training_bound,
+)
 from headrace.profiling.findings.utilization import stage_loads
 from headrace.profiling.findings.verdict import busy_banner, find
 from headrace.profiling.input_records import EventRecord, GopLengths, SourceRecord
+from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Gpu, Scalar, record_of
-from headrace.profiling.run_records import Alternative, StartUpPart
-from headrace.profiling.session import Session
-from headrace.profiling.stage_records import ItemCounts, QueueRecord, StageRecord
-from headrace.profiling.steps import Steps
+from headrace.profiling.run_records import (
+    Alternative,
+    ItemCounts,
+    QueueRecord,
+    StageRecord,
+    StartUpPart,
+)
+from headrace.profiling.session import Session, Steps
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
 from headrace.runtime.waitable_source import WaitableSource
@@ -278,7 +286,7 @@ def test_the_advice_for_a_loop_that_hardly_waits_is_no_disk():
 
 @pytest.mark.parametrize("find_kind", [find_extraction_bound, find_training_bound, find_overload])
 def test_a_session_of_another_kind_has_no_such_finding(find_kind):
-    assert find_kind(record()) is None
+    assert find_kind(record(), Metrics.of(record())) is None
 
 
 def test_a_busy_machine_has_a_warning_above_the_verdict():

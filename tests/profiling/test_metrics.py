@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.profiling.metrics import Copies, Cost, Metrics
-from headrace.profiling.session import Session
-from headrace.profiling.stage_records import ROLES, StageRecord
-from headrace.profiling.steps import Steps
+from headrace.profiling.run_records import ROLES, StageRecord
+from headrace.profiling.session import Session, Steps
 from headrace.report.totals import totals
 from profiling.sessions import live
 from report.recorded import changed, record, stage_record, step_of

@@ -95,11 +95,11 @@ def short_run_ms(plan: Pipeline) -> float:
     ],
 )
 def test_a_planted_bottleneck_of_a_run_is_found_with_its_gain(bound_by, plan, words, after_ms):
-    session, part = simulate(plan), bound_by.removeprefix("Python ")
+    run, part = simulate(plan), bound_by.removeprefix("Python ")
     after = None if after_ms is None else plan.with_(**{part: after_ms})
     wasted = getattr(plan, part) / after_ms if words == SHORT_GOPS and after_ms else 1
-    decode = changed(session.decode, frames_delivered=1000, frames_decoded=round(1000 * wasted))
-    session = changed(session, decode=decode)
+    decode = changed(run.decode, frames_delivered=1000, frames_decoded=round(1000 * wasted))
+    session = changed(run, decode=decode)
     if words == TRIED and after:
         other = Alternative(
             option="--batch-size 8",
@@ -112,7 +112,7 @@ def test_a_planted_bottleneck_of_a_run_is_found_with_its_gain(bound_by, plan, wo
     assert finding.bound_by == (bound_by,)
     assert str(finding.change).startswith(words)
     if after:
-        gain = step_ms(plan) / step_ms(after)
+        gain = step_ms(run) / step_ms(simulate(after))
         assert predicted(finding) == pytest.approx(gain, rel=TOLERANCE)
 
 
@@ -132,7 +132,7 @@ LOOPS = {
     "loading": {
         "costly batches": Loop(fetch=40, step=20),
         "costly batches, two cores": Loop(fetch=40, step=20, cores=2),
-        "very costly batches": Loop(fetch=200, step=20),
+        "very costly batches": Loop(fetch=200, step=20, steps=100),
         "one core": Loop(fetch=40, step=20, cores=1),
         "a slow disk": Loop(fetch=99, step=9, from_disk=0.9, cores=2),
         "large batches": Loop(fetch=20, step=9, batch_bytes=10_000_000),
@@ -182,10 +182,32 @@ def test_a_planted_bottleneck_of_a_loop_is_found_with_its_gain(plan: Loop, bound
     findings = find(simulate_loop(plan))
     assert findings[0].bound_by == (bound_by,)
     assert_gains(plan, findings)
+    if bound_by == "step":
+        assert_no_setting_of_the_loader(*findings)
+    if bound_by == "queue transfer":
+        assert_neither_workers_nor_prefetch(plan, findings[0].advice)
+
+
+def assert_no_setting_of_the_loader(first: Finding, *others: Finding) -> None:
+    """Check that the finding has the upper bound of the gain of settings of the loader."""
+    assert first.advice.words.startswith("A cheaper step")
+    best = max([finding.advice.gain or 0.0 for finding in others if finding.advice], default=1.0)
+    bound = re.search(r"settings of the loader gain at most ([0-9.]+) times", str(first))
+    assert best <= float(bound[1]) * 1.01
+
+
+def assert_neither_workers_nor_prefetch(plan: Loop, advice: Change) -> None:
+    """Check that the advice is another one, and that these settings gain nothing."""
+    assert advice.words.startswith(("num_workers=0", "Return uint8 from the workers"))
+    assert (advice.gain or 0.0) > 1
+    for other in (plan.with_(prefetch=16), plan.with_(workers=plan.workers + 2)):
+        assert loop_ms(plan) / loop_ms(other) < 1.05
 
 
 @with_loops
 def test_other_programs_change_neither_the_verdict_nor_its_gain(plan: Loop, bound_by: str) -> None:
+    if plan.epochs == 1 and plan.noise < 1:
+        plan = plan.with_(steps=plan.steps // 2)  # other programs make the simulation slow
     busy = simulate_loop(plan.with_(others=round(1.5 * plan.cores)))
     assert busy.others_cpu_share > 0.4
     findings = find(busy)
@@ -197,7 +219,7 @@ def test_other_programs_change_neither_the_verdict_nor_its_gain(plan: Loop, boun
     assert_gains(plan, findings)
 
 
-@pytest.mark.parametrize("steps", [200, 4000])
+@pytest.mark.parametrize("steps", [200, 2400])
 @pytest.mark.parametrize("late", [0.3, 3.0])
 def test_shares_stay_shares_in_a_loop_whose_steps_change(steps: int, late: float) -> None:
     """A long loop is simulated by its last steps, a short loop by repeated steps."""
@@ -308,26 +330,6 @@ def test_a_shorter_step_gains_no_more_than_the_cores_allow() -> None:
     cpu_ms = (load.loader.loop_cpu_ms or 0.0) + (load.loader.batch_cpu_ms or 0.0)
     least_ms = (cpu_ms - 12) / 2
     assert load.gain_of_step(12) == pytest.approx(load.total_ms / least_ms, rel=0.05)
-
-
-@pytest.mark.parametrize("plan", LOOPS["step"].values(), ids=LOOPS["step"])
-def test_the_advice_for_a_slow_step_is_no_setting_of_the_loader(plan: Loop) -> None:
-    """The finding has the upper bound of the gain of settings, and no gain is larger."""
-    first, *others = find(simulate_loop(plan))
-    assert first.advice.words.startswith("A cheaper step")
-    best = max([finding.advice.gain or 0.0 for finding in others if finding.advice], default=1.0)
-    bound = re.search(r"settings of the loader gain at most ([0-9.]+) times", str(first))
-    assert best <= float(bound[1]) * 1.01
-
-
-@pytest.mark.parametrize("plan", LOOPS["queue transfer"].values(), ids=LOOPS["queue transfer"])
-def test_the_advice_for_queue_transfer_is_never_more_workers_or_prefetch(plan: Loop) -> None:
-    first = find(simulate_loop(plan))[0]
-    assert first.advice.words.startswith(("num_workers=0", "Return uint8 from the workers"))
-    assert (first.advice.gain or 0.0) > 1
-    # More workers and a deeper prefetch gain nothing.
-    for other in (plan.with_(prefetch=16), plan.with_(workers=plan.workers + 2)):
-        assert loop_ms(plan) / loop_ms(other) < 1.05
 
 
 def predicted(finding: Finding) -> float:

@@ -6,19 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.profiling import session, tensorboard_log, trace
-from headrace.profiling.comparison import comparison
+from headrace.profiling import comparison, session, tensorboard_log, trace
 from headrace.profiling.session import Session
-from headrace.report import folder, image_grid, ranks_page
-from profiling import loops
-from profiling.comparison import simulated, test_comparison
+from headrace.report import folder, ranks_page
+from headrace.sinks import painting
+from profiling import loops, sessions, test_comparison
 from report import recorded
 from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
 
 MODULES = (
-    *(session, tensorboard_log, trace, comparison, folder, image_grid, ranks_page, recorded),
-    *(loops, simulated, test_comparison),
+    *(session, tensorboard_log, trace, comparison, folder, painting, ranks_page, recorded),
+    *(loops, sessions, test_comparison),
 )
 
 

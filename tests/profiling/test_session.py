@@ -13,15 +13,14 @@ from pydantic import ValidationError
 
 from headrace.errors import ConfigError
 from headrace.profiling.input_records import SourceRecord
-from headrace.profiling.metrics_csv import (
+from headrace.profiling.metrics import (
     LIVE_COLUMNS,
     metrics_columns,
     metrics_csv,
     metrics_file_name,
 )
 from headrace.profiling.provenance import record_of
-from headrace.profiling.session import QueueRecord, Session, StageRecord
-from headrace.profiling.steps import LatestSteps, Steps
+from headrace.profiling.session import LatestSteps, QueueRecord, Session, StageRecord, Steps
 from headrace.runtime.distribution import Distribution
 from headrace.runtime.queue import QueueStatistics
 from headrace.runtime.stage import StageStatistics

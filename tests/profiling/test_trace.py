@@ -1,18 +1,34 @@
-"""Rows, ranges and arrows of a trace; the first steps of a run with their PyTorch operations."""
+"""Traces, NVTX ranges and TensorBoard logs, as other tools read them."""
 
 import gzip
 import json
 import os
-from collections import Counter
+import threading
+from collections import Counter, defaultdict
 
+import nvtx
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.profiler import record_function
+from torch.utils.tensorboard import SummaryWriter
 
-from headrace.profiling.torch_trace import StepTrace, TorchEvents
-from headrace.profiling.trace import ItemTrace, trace_events, write_trace
+from headrace.errors import StageError
+from headrace.profiling.tensorboard_log import TensorBoardLog
+from headrace.profiling.trace import (
+    ItemTrace,
+    NvtxMarks,
+    StepTrace,
+    TorchEvents,
+    trace_events,
+    write_trace,
+)
 from headrace.runtime.clock import SYSTEM_CLOCK
+from headrace.runtime.pipeline import Pipeline
+from headrace.runtime.stage import Stage
 from headrace.runtime.tracing import TimedRange
+from report.recorded import step_of
+from runtime.in_time import in_time
 
 
 def ranged(stage, number, start, end, *, process=7, thread=None):
@@ -184,3 +200,91 @@ def test_a_step_that_starts_while_the_trace_ends_has_a_range(monkeypatch):
     recorded = names(trace.events(origin_ns=0))
     assert "aten::cos" in recorded
     assert "model 7" in recorded
+
+
+class Domain:
+    """Records the ranges of each thread, on one stack per thread as in NVTX."""
+
+    def __init__(self):
+        self.ended = []
+        self.open = defaultdict(list)
+
+    def push_range(self, *, message, category):
+        self.open[threading.get_ident()].append((message, category))
+
+    def pop_range(self):
+        self.ended.append(self.open[threading.get_ident()].pop())
+
+
+def run(domain, function):
+    pipeline = Pipeline(source=range(2), stages=[Stage(name="model", function=function)])
+
+    def values():
+        with pipeline.run(tracer=NvtxMarks(domain)) as items:
+            return [item.value for item in items]
+
+    return in_time(values)
+
+
+def test_ranges_are_named_by_stage_and_number_and_end_in_their_thread():
+    domain = Domain()
+    run(domain, lambda value: value)
+    named = {("model 0", "model"), ("model 1", "model"), ("source 0", "source")}
+    assert named <= set(domain.ended)
+    assert not any(domain.open.values())
+
+
+def test_a_range_ends_when_the_work_fails():
+    domain = Domain()
+    with pytest.raises(StageError):
+        run(domain, lambda value: 1 // value)
+    assert ("model 0", "model") in domain.ended
+    assert not any(domain.open.values())
+
+
+def test_ranges_inside_a_range_end_before_it():
+    domain = Domain()
+    marks = NvtxMarks(domain)
+    with marks.range("decode", 3), marks.range("model", 4):
+        pass
+    assert [message for message, _ in domain.ended] == ["model 4", "decode 3"]
+
+
+@pytest.mark.parametrize("make", [nvtx.get_domain, nvtx._lib.Domain])
+def test_the_nvtx_package_accepts_the_ranges(make):
+    """`get_domain` returns a dummy without an attached tool, and a `Domain` with one."""
+    with NvtxMarks(make("headrace")).range("model", 17):
+        pass
+
+
+def step(number, **fields):
+    return step_of(
+        **{"number": number, "frames": 4, "started_ms": 100.0 * number, "total_ms": 60.0},
+        work_ms={"decode": 10.0, "model": 40.0},
+        **fields,
+    )
+
+
+def scalars(folder):
+    """Return tag → [(step, value)]."""
+    events = EventAccumulator(str(folder)).Reload()
+    tags = events.Tags()["scalars"]
+    return {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in tags}
+
+
+def test_the_log_has_the_figures_of_each_step(tmp_path):
+    log = TensorBoardLog(SummaryWriter(str(tmp_path)))
+    log.add(step(0, arrived_ms=20.0), {"decode": 2})
+    log.add(step(1, loss=0.5), {"decode": 1})
+    log.close()
+    logged = scalars(tmp_path)
+    assert all(value > 0 for _, value in logged.pop("memory_mib/process"))
+    assert logged == {
+        "throughput/frames_per_second": [(1, 40)],
+        "stage_ms/decode": [(0, 10), (1, 10)],
+        "stage_ms/model": [(0, 40), (1, 40)],
+        "step_ms/total": [(0, 60), (1, 60)],
+        "latency_ms/newest_frame": [(0, 40)],
+        "loss": [(1, 0.5)],
+        "queue_depth/decode": [(0, 2), (1, 1)],
+    }

@@ -9,10 +9,8 @@ import numpy as np
 
 from headrace.profiling.input_records import DecodeStats, GopLengths, SourceSummary
 from headrace.profiling.provenance import Machine, Provenance
-from headrace.profiling.run_records import Setup
-from headrace.profiling.session import Session
-from headrace.profiling.stage_records import QueueRecord, Role, StageRecord
-from headrace.profiling.steps import Step, Steps
+from headrace.profiling.run_records import QueueRecord, Role, Setup, StageRecord
+from headrace.profiling.session import Session, Step, Steps
 
 STAGES: Final[tuple[Role, ...]] = ("decode", "preprocess", "model", "sink")
 QUEUE_NAMES: Final = STAGES[:-1]

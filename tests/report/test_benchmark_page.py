@@ -9,7 +9,7 @@ import pytest
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.provenance import Gpu, Provenance
 from headrace.report import benchmark_page
-from headrace.report.drawing import PLAIN, Chart, bar, draw
+from headrace.report.page import PLAIN, Chart, bar, draw
 from report.recorded import MACHINE
 
 HOSTILE = "</script><script>alert(1)</script>\x1b[31m"

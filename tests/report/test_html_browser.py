@@ -1,23 +1,22 @@
 """The pages in a real browser: drawn, without console messages and without requests."""
 
 from fractions import Fraction
-from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from headrace.profiling.comparison.comparison import compare
+from headrace.profiling.comparison import compare
 from headrace.profiling.session import Session
 from headrace.report.benchmark_page import render_benchmark
 from headrace.report.comparison_page import render_comparison
-from headrace.report.html import render_html
+from headrace.report.folder import render_html
 from headrace.report.launch_page import launch_page
 from headrace.sinks.video_file import VideoFile
-from profiling.comparison.simulated import session
+from profiling.sessions import session
 from report.recorded import changed, record
 from report.test_benchmark_page import BENCHMARK
-from report.test_html import hostile
+from report.test_folder import hostile
 from report.test_text import LAUNCHES
 
 DRAWN = """[...document.querySelectorAll('.chart')].map(chart => [
@@ -68,7 +67,7 @@ PAGES = {
 def test_every_chart_is_drawn_and_fits_and_the_page_makes_no_request(page, tmp_path, name):
     text, narrow, charts = PAGES[name]
     file = write_page(text, tmp_path)
-    for width, scheme in product((1280, narrow), ("light", "dark")):
+    for width, scheme in ((1280, "light"), (narrow, "dark")):
         page.show(file, width=width, scheme=scheme)
         assert page.evaluate("document.documentElement.scrollWidth") == width
         drawn = page.evaluate(DRAWN)

@@ -7,8 +7,7 @@ import pytest
 
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
-from headrace.report.session_charts import Chart, charts
-from headrace.report.time_charts import loss_chart
+from headrace.report.session_charts import Chart, charts, loss_chart
 from headrace.report.totals import training_totals
 from profiling.sessions import extracted, trained
 from report.recorded import changed, record

@@ -13,7 +13,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from headrace.errors import OpenError
 from headrace.profiling.findings.verdict import find
-from headrace.profiling.stage_records import ItemCounts
+from headrace.profiling.run_records import ItemCounts
 from headrace.runs.file_run import Runner
 from headrace.runs.run_options import (
     ComputeOptions,

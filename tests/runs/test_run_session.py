@@ -11,8 +11,8 @@ from headrace.errors import ConfigError
 from headrace.models.results import ClassNames
 from headrace.profiling.input_records import lost_frame, summarize
 from headrace.profiling.recorder import Recorder
-from headrace.profiling.stage_records import StageRecord
-from headrace.profiling.steps import Step
+from headrace.profiling.run_records import StageRecord
+from headrace.profiling.session import Step
 from headrace.report.folder import SESSION, write_checkpoint, write_run
 from headrace.runs.file_run import decode_ahead_record
 from headrace.runs.output_folder import prepare_folder

@@ -14,7 +14,7 @@ from headrace.runs.live.live_session import LiveRunner
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip
 from profiling.perfetto_engine import opened
-from profiling.test_nvtx_marks import Domain
+from profiling.test_trace import Domain
 from runs.kit import options, tiny_runner
 from runs.live.fake_sources import FakeSource
 from runs.tiny import tiny_classifier

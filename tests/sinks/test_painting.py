@@ -1,12 +1,12 @@
-"""Overlays on frames of any size, and the mosaic of all sources."""
+"""Overlays on frames of any size, the mosaic of all sources, and frames side by side."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from headrace.sinks.latest_images import Tile, mosaic
-from headrace.sinks.painting import Caption, Overlay, make_caption
+from headrace.sinks.painting import Overlay, Tile, make_caption, mosaic, write_side_by_side
 from sinks.made import boxes
 from sinks.web.faked_run import labelled_frame
 
@@ -29,7 +29,7 @@ def columns_with_text(image: np.ndarray) -> np.ndarray:
 
 
 def test_a_caption_has_the_likeliest_class_and_the_frame_index():
-    assert make_caption(labelled_frame(120), 0) == Caption("street sign", "93%   #120")
+    assert make_caption(labelled_frame(120), 0) == ("street sign", "93%   #120")
 
 
 @pytest.mark.parametrize("size", [(272, 640), (1080, 1920), (480, 272), (96, 128)])
@@ -68,7 +68,7 @@ def test_a_tiny_frame_keeps_its_size(size):
 
 def tile(height: int, width: int, *, age_seconds: float = 0.0) -> Tile:
     frame = np.full((height, width, 3), 96, np.uint8)
-    caption = Caption("street sign", "93%   #7")
+    caption = ("street sign", "93%   #7")
     return Tile(frame=frame, caption=caption, name="door", age_seconds=age_seconds)
 
 
@@ -103,3 +103,44 @@ def test_an_old_tile_beside_others_shows_its_age():
         for age in (0.5, 1.5, 12)
     )
     assert fresh == recent != old
+
+
+RED, BLUE = (255, 0, 0), (0, 0, 255)
+WHITE = (255, 255, 255)
+
+
+def flat(color: tuple[int, int, int], size: tuple[int, int] = (40, 60)) -> np.ndarray:
+    return np.full((*size, 3), color, np.uint8)
+
+
+def test_frames_are_side_by_side_above_their_captions(tmp_path):
+    write_side_by_side(tmp_path / "two.png", [(flat(RED), "first"), (flat(BLUE), "last")])
+    with Image.open(tmp_path / "two.png") as picture:
+        assert picture.size == (60 + 8 + 60, 40 + 24)
+        assert picture.getpixel((30, 20)) == RED
+        assert picture.getpixel((98, 20)) == BLUE
+        assert picture.crop((0, 40, 60, 64)).getcolors() != [(60 * 24, WHITE)]
+
+
+def test_captions_wider_than_their_frames_do_not_touch(tmp_path):
+    frames = [(flat(RED, (16, 16)), "frame 1234, 12.345 s")] * 2
+    write_side_by_side(tmp_path / "two.png", frames)
+    with Image.open(tmp_path / "two.png") as picture:
+        captions = np.asarray(picture)[16:].min(axis=(0, 2)) < 255
+    left, right = np.split(captions, 2)
+    assert left.sum() == right.sum() > 60
+    assert not left[-4:].any()
+    assert not right[:4].any()
+
+
+def test_frames_of_different_heights_are_aligned_at_the_top(tmp_path):
+    write_side_by_side(tmp_path / "two.png", [(flat(RED), ""), (flat(BLUE, (20, 60)), "")])
+    with Image.open(tmp_path / "two.png") as picture:
+        assert picture.height == 64
+        assert [picture.getpixel((98, y)) for y in (0, 19, 20)] == [BLUE, BLUE, WHITE]
+
+
+def test_the_suffix_chooses_the_format(tmp_path):
+    write_side_by_side(tmp_path / "one.jpg", [(flat(RED), "first")])
+    with Image.open(tmp_path / "one.jpg") as picture:
+        assert picture.format == "JPEG"

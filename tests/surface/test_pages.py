@@ -10,12 +10,12 @@ from headrace.bench.registry import BENCHMARKS
 from headrace.bench.suite.ranking import rank
 from headrace.bench.suite.suite_page import render_suite, render_suite_text, suite_json
 from headrace.bench.suite.suite_record import read_record, read_suite
-from headrace.profiling.comparison.comparison import compare
-from headrace.profiling.metrics_csv import metrics_csv
+from headrace.profiling.comparison import compare
+from headrace.profiling.metrics import metrics_csv
 from headrace.profiling.session import Session
 from headrace.report.benchmark_page import render_benchmark, render_benchmark_text
 from headrace.report.comparison_page import render_comparison, render_comparison_text
-from headrace.report.html import render_html
+from headrace.report.folder import render_html
 from headrace.report.launch_page import launch_page, render_launch_text, workers_csv
 from headrace.report.text import render_text
 from headrace.runs.launch.launch_record import LaunchRecord

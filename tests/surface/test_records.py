@@ -9,7 +9,7 @@ import pytest
 from headrace.bench.registry import BENCHMARKS
 from headrace.bench.suite.suite_record import SuiteRecord
 from headrace.models.memory_table import MemoryTable
-from headrace.profiling.comparison.comparison import Comparison
+from headrace.profiling.comparison import Comparison
 from headrace.profiling.session import Session
 from headrace.runs.launch.launch_record import LaunchRecord
 from headrace.sinks.web.prometheus import metrics_text

@@ -25,9 +25,9 @@ from headrace.measuring.interleaved import (
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance, Record
-from headrace.profiling.stage_records import Role
+from headrace.profiling.run_records import Role
 from headrace.report.benchmark_page import BenchmarkPage, Column, render_benchmark, table
-from headrace.report.drawing import Chart
+from headrace.report.page import Chart
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.video.source import refuse_address
 

@@ -16,7 +16,7 @@ from headrace.measuring.interleaved import Repetition, RepetitionRow, grouped
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal, percent
 from headrace.report.benchmark_page import Column
-from headrace.report.drawing import MARK, PLAIN, Chart
+from headrace.report.page import MARK, PLAIN, Chart
 from headrace.sampling.moment_windows import Sync
 
 CameraVariant = Literal["decode", "loader", "dataset", "wandering"]

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from headrace.measuring.interleaved import MedianRange
 from headrace.profiling.number_format import decimal
-from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw, label
+from headrace.report.page import MARK, PLAIN, Chart, bar, draw, label
 
 COLORS: Final = (PLAIN, "#d9a253", "#5ea58c", "#9b7fc0", "#8a6fb0")
 """Colors of series, in order; limits use `MARK`."""

@@ -21,8 +21,8 @@ from headrace.bench.variant_benchmark import (
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.number_format import count, counted, decimal, seconds
 from headrace.report.benchmark_page import Column
-from headrace.report.drawing import MARK, Chart
-from headrace.report.drawing import PLAIN as GREY
+from headrace.report.page import MARK, Chart
+from headrace.report.page import PLAIN as GREY
 
 if TYPE_CHECKING:
     from headrace.models.model import Compiler

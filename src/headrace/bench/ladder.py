@@ -12,7 +12,7 @@ from headrace.bench.charts import Line, lines
 from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck, Timed, fastest
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import decimal, percent
-from headrace.report.drawing import MARK, Chart
+from headrace.report.page import MARK, Chart
 
 Ranked = TypeVar("Ranked", bound=Timed)
 

@@ -22,7 +22,7 @@ from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import counted, decimal, milliseconds, percent, seconds
 from headrace.profiling.provenance import record_of
 from headrace.report.benchmark_page import Column
-from headrace.report.drawing import MARK, PLAIN, Chart
+from headrace.report.page import MARK, PLAIN, Chart
 from headrace.runtime.distribution import P95_SAMPLES
 from headrace.video.stream_index import StreamIndex
 

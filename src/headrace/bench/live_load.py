@@ -11,8 +11,7 @@ from headrace.measuring.interleaved import Repetition, Stopwatch
 from headrace.profiling.input_records import NOT_COUNTED
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Provenance
-from headrace.profiling.session import Session
-from headrace.profiling.steps import Step, Steps
+from headrace.profiling.session import Session, Step, Steps
 from headrace.runtime.clock import Clock
 
 if TYPE_CHECKING:

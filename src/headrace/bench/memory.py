@@ -17,7 +17,7 @@ from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import count, counted, decimal, gibibytes, seconds
 from headrace.profiling.provenance import Record
 from headrace.report.benchmark_page import Column
-from headrace.report.drawing import Chart
+from headrace.report.page import Chart
 from headrace.units import parse_bytes
 
 RUN_MODEL: Final = "mobilenet_v2"

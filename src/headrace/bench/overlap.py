@@ -24,7 +24,7 @@ from headrace.profiling.number_format import (
     percent,
     seconds,
 )
-from headrace.profiling.stage_records import ROLES, Role
+from headrace.profiling.run_records import ROLES, Role
 from headrace.report.benchmark_page import Column
 from headrace.runtime.distribution import Distribution
 

@@ -18,7 +18,7 @@ from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck, Repetition,
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal, megabytes, milliseconds, times
 from headrace.report.benchmark_page import Column
-from headrace.report.drawing import MARK, PLAIN, Chart
+from headrace.report.page import MARK, PLAIN, Chart
 from headrace.runtime.distribution import Distribution
 
 DEFAULT_FACTOR: Final = 2

@@ -16,7 +16,7 @@ from headrace.measuring.interleaved import AGAIN, RepetitionRow, interleave
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import decimal, milliseconds, percent, seconds
 from headrace.report.benchmark_page import Column
-from headrace.report.drawing import MARK, PLAIN
+from headrace.report.page import MARK, PLAIN
 
 Scenario = Literal["offline", "realtime"]
 _SCENARIOS: Final[tuple[Scenario, ...]] = ("offline", "realtime")

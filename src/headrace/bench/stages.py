@@ -18,8 +18,7 @@ from headrace.measuring.interleaved import AGAIN, NoiseCheck, Repetition, Repeti
 from headrace.profiling.findings.advice import lighter_work
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal, percent, ratio, seconds
-from headrace.profiling.run_records import Setup
-from headrace.profiling.stage_records import ROLES, Role
+from headrace.profiling.run_records import ROLES, Role, Setup
 from headrace.report.benchmark_page import Column
 
 COMPARED: Final[tuple[Role, ...]] = ("decode", "preprocess", "model")

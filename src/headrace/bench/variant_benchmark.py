@@ -32,7 +32,7 @@ from headrace.measuring.interleaved import (
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import decimal
 from headrace.report.benchmark_page import Column
-from headrace.report.drawing import Chart
+from headrace.report.page import Chart
 from headrace.runtime.clock import Clock
 
 UNCERTAIN: Final = Change(words=AGAIN.rstrip("."), evidence="no verdict: too much noise")

@@ -51,7 +51,7 @@ def clip(
         on_error=on_error,
     )
     if show is not None:
-        from headrace.report.image_grid import write_side_by_side
+        from headrace.sinks.painting import write_side_by_side
 
         write_side_by_side(
             show,

@@ -78,7 +78,7 @@ def compare(
     `compare a1 a2 a3 -- b1 b2 b3` compares repeats, which show the variation between runs.
     """
     from headrace.atomic_file import write_whole
-    from headrace.profiling.comparison.comparison import compare as compare_sessions
+    from headrace.profiling.comparison import compare as compare_sessions
     from headrace.report.comparison_page import render_comparison, render_comparison_text
 
     sessions = _load_sessions([run for run in runs if str(run) != _AGAINST])

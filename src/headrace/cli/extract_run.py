@@ -194,7 +194,7 @@ def _write_record(
 
 def _print_losses(result: "ExtractionResult", nouns: OutputNouns) -> None:
     from headrace.profiling.number_format import counted
-    from headrace.report.losses import lost_rows
+    from headrace.report.session_tables import lost_rows
     from headrace.report.text import printable
 
     losses = [loss for loss in result.session.lost if not loss.is_concealed]

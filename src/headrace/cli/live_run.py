@@ -11,8 +11,7 @@ from headrace.cli.save_session import execute, run_as_launched
 from headrace.cli.signals import Ending
 
 if TYPE_CHECKING:
-    from headrace.profiling.session import Session
-    from headrace.profiling.steps import Step
+    from headrace.profiling.session import Session, Step
     from headrace.runs.live.live_session import LiveRunner
     from headrace.runs.live.status_board import Notice
     from headrace.runs.run_options import RunOptions

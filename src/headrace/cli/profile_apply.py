@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headrace.profiling.session import Session
 
 RunScript = Callable[[dict[str, Any], int | None], ChildEnd]
-"""(`outputs` of `instrumentation.script_end.report_loops`, standard output) → end of the script."""
+"""(`outputs` of `loop_profile.report_loops`, standard output) → end of the script."""
 _WIDTH: Final = 80
 """Columns."""
 _NO_LOOPS: Final = "[]"

@@ -17,8 +17,7 @@ from headrace.errors import ConfigError
 from headrace.runs.retrain.retrain_options import LabelledInput, RetrainOptions, TrainOptions
 
 if TYPE_CHECKING:
-    from headrace.profiling.session import Session
-    from headrace.profiling.steps import Step
+    from headrace.profiling.session import Session, Step
     from headrace.runs.retrain.retrain_session import RetrainRunner
 
 _MODE: Final = option(

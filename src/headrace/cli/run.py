@@ -20,8 +20,7 @@ from headrace.cli.sources import check_videos
 from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
-    from headrace.profiling.session import Session
-    from headrace.profiling.steps import Step
+    from headrace.profiling.session import Session, Step
     from headrace.runs.file_run import Runner
     from headrace.runs.run_options import RunOptions
     from headrace.sinks.web.web_options import WebOptions

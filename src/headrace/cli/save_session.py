@@ -20,8 +20,7 @@ from headrace.errors import ConfigError
 from headrace.runtime.child_process import LAUNCH_VARIABLE
 
 if TYPE_CHECKING:
-    from headrace.profiling.session import Session
-    from headrace.profiling.steps import Step
+    from headrace.profiling.session import Session, Step
     from headrace.runs.file_run import Runner
     from headrace.runs.live.live_session import LiveRunner
     from headrace.runs.retrain.retrain_session import RetrainRunner
@@ -131,7 +130,7 @@ def conclude(
         typer.Exit: the run did not complete.
     """
     from headrace.profiling.session import NOT_ALL
-    from headrace.report.losses import lost_words
+    from headrace.report.session_tables import lost_words
     from headrace.report.text import render_text
     from headrace.runs.run_inputs import LEFT_OUT
 

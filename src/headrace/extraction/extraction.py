@@ -35,9 +35,8 @@ from headrace.profiling.input_records import LostFrame, lost_frame, summarize_al
 from headrace.profiling.machine import provenance
 from headrace.profiling.number_format import counted
 from headrace.profiling.recorder import Recorder
-from headrace.profiling.run_records import Setup, StartUpPart
+from headrace.profiling.run_records import Role, Setup, StartUpPart
 from headrace.profiling.session import Outcome as RunOutcome
-from headrace.profiling.stage_records import Role
 from headrace.runtime.child_process import ChildFunction, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.posix import check_posix

@@ -23,7 +23,7 @@ from headrace.extras import check_extra
 from headrace.planning.chunks import Chunk, chunks_of
 from headrace.profiling.number_format import counted
 from headrace.profiling.provenance import Scalar
-from headrace.profiling.stage_records import Role
+from headrace.profiling.run_records import Role
 from headrace.runtime.child_process import ChildFunction
 from headrace.sampling.selection import Selection
 from headrace.video.stream_index import StreamIndex

@@ -9,9 +9,8 @@ from headrace.decode import protocol
 from headrace.errors import ConfigError, MediaError
 from headrace.profiling.input_records import DecodeStats
 from headrace.profiling.recorder import Recorder
-from headrace.profiling.run_records import WorkerRecord
-from headrace.profiling.stage_records import Role, StageRecord
-from headrace.profiling.steps import Step
+from headrace.profiling.run_records import Role, StageRecord, WorkerRecord
+from headrace.profiling.session import Step
 from headrace.runtime.child_process import Json
 from headrace.runtime.clock import Clock
 

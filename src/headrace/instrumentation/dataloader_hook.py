@@ -1,20 +1,120 @@
-"""Hooks into a DataLoader: its iterators, its workers and its queue."""
+"""Hooks into a DataLoader: its properties, its iterators, its workers and its queue."""
 
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import islice
+from types import CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from torch.utils.data import DataLoader, dataloader
+from torch.utils.data import DataLoader, IterableDataset, Subset, dataloader
 
-from headrace.instrumentation.loader_info import is_of_headrace
 from headrace.instrumentation.loop_recorder import LoopRecorder
 from headrace.instrumentation.step_parts import INNER_LOADER, PARTS
 from headrace.instrumentation.timed_worker import IN_LOOP, TimedBatch, TimedFetcher, TimedStart
 
 if TYPE_CHECKING:
     from headrace.loaders.decoding_facts import DecodingFacts
+
+
+_OPTIONS = ("batch_size", "num_workers", "prefetch_factor", "persistent_workers", "pin_memory")
+"""Arguments of a DataLoader that are recorded."""
+_DECODERS: Final = {
+    "av": ("PyAV", "open"),
+    "cv2": ("OpenCV", "VideoCapture"),
+    "decord": ("decord", "VideoReader"),
+    "torchcodec": ("torchcodec", "VideoDecoder"),
+    "torchvision": ("torchvision", "read_video"),
+}
+"""Package → its name, and the function that opens a video."""
+_MAX_FUNCTIONS: Final = 200
+"""Max functions of a dataset to search for a decoder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderInfo:
+    """Properties of a loader before its first batch; fields as in `LoaderRecord`."""
+
+    name: str
+    kind: Literal["DataLoader", "headrace", "other"] = "other"
+    dataset: str | None = None
+    decoder: str | None = None
+    batch_size: int | None = None
+    workers: int | None = None
+    prefetch_factor: int | None = None
+    has_persistent_workers: bool = False
+    configuration: tuple[tuple[str, str | int | bool | None], ...] = ()
+    """Arguments of the loader as (name, value)."""
+
+
+def describe_loader(loader: Any) -> LoaderInfo:
+    """Return the properties of any iterable."""
+    name = type(loader).__name__
+    if is_of_headrace(loader):
+        return LoaderInfo(name=name, kind="headrace")
+    if not isinstance(loader, DataLoader):
+        return LoaderInfo(name=name)
+    context = loader.multiprocessing_context
+    dataset: Any = loader.dataset
+    while isinstance(dataset, Subset):
+        dataset = dataset.dataset
+    dataset_name = type(loader.dataset).__name__
+    kind: object = type(dataset)  # mypy takes `type[Any]` for unhashable
+    return LoaderInfo(
+        name=name,
+        kind="DataLoader",
+        dataset=dataset_name,
+        decoder=_find_decoder(kind),
+        batch_size=loader.batch_size,
+        workers=loader.num_workers,
+        prefetch_factor=loader.prefetch_factor if loader.num_workers else None,
+        has_persistent_workers=bool(loader.persistent_workers),
+        configuration=(
+            ("loader", name),
+            ("dataset", dataset_name),
+            *((("is_iterable", True),) if isinstance(loader.dataset, IterableDataset) else ()),
+            *((option, getattr(loader, option)) for option in _OPTIONS),
+            ("multiprocessing_context", None if context is None else context.get_start_method()),
+        ),
+    )
+
+
+@cache
+def _find_decoder(dataset: type) -> str | None:
+    """Return the library with which the code of a dataset opens videos; None: not found.
+
+    Searches the methods of the dataset and the functions that they call; runs none of them.
+    """
+    members = [member for kind in dataset.__mro__ for member in vars(kind).values()]
+    functions = [member for member in members if isinstance(member, FunctionType)]
+    for function in islice(functions, _MAX_FUNCTIONS):  # grows in the loop
+        if str(function.__module__).startswith(("torch.", "headrace.")):
+            continue
+        names = _names_in(function.__code__)
+        values = [function.__globals__[name] for name in names if name in function.__globals__]
+        modules = [*names, *(value.__name__ for value in values if isinstance(value, ModuleType))]
+        modules += [str(v.__module__) for v in values if isinstance(v, type | FunctionType)]
+        packages = {module.partition(".")[0] for module in modules}
+        for package, (library, opener) in _DECODERS.items():
+            if package in packages and opener in names:
+                return library
+        functions += [v for v in values if isinstance(v, FunctionType) and v not in functions]
+    return None
+
+
+def _names_in(code: CodeType) -> set[str]:
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return {*code.co_names}.union(*map(_names_in, inner))
+
+
+def is_of_headrace(loader: Any) -> bool:
+    """Return whether a loader is one of headrace; avoids their import, which takes 0.2 s."""
+    resumable = sys.modules.get("headrace.loaders.resumable")
+    return resumable is not None and isinstance(loader, resumable.ResumableLoader)
+
 
 Batch = TypeVar("Batch")
 

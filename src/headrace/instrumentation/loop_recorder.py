@@ -1,27 +1,63 @@
-"""Recorder of a training loop: each request, each batch and the end of each step."""
+"""Recorder of a training loop: each request, each batch and the end of each step; their trace."""
 
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from headrace.instrumentation.loader_info import BatchInfo, count_samples
+import torch
+
 from headrace.instrumentation.memory_growth import MemoryReadings
 from headrace.instrumentation.step_parts import (
     PARTS,
+    EventPairs,
     Span,
     StepParts,
     StepTotals,
     record_cuda_event,
 )
-from headrace.instrumentation.timed_worker import BatchCost
+from headrace.instrumentation.timed_worker import IN_LOOP, BatchCost
+from headrace.profiling.trace import Event, ItemTrace, trace_events
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, ThreadMeter, ThreadTimes, processor_ns
+from headrace.runtime.tracing import TimedRange
 
 if TYPE_CHECKING:
     from headrace.loaders.decoding_facts import DecodingFacts
 
+_MAX_DEPTH: Final = 4
+"""Max levels of a nested batch to search for tensors."""
+_MAX_WIDTH: Final = 64
+"""Max entries of a list to search for tensors."""
+FETCH, COLLATE, STEP = "fetch", "collate", "step"
+"""Stages: reading samples from the dataset; collating them to a batch; the rest of the step."""
+WAIT: Final = "wait"
+"""Range of the loop's wait for a batch."""
+MAX_TRACE_STEPS: Final = 10_000
+"""Max steps in a trace, the first ones of the loop: about 2 MB."""
 MAX_STEPS: Final = 100_000
 """Max steps to keep, about 40 MB; later steps are not recorded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchInfo:
+    """Size of a batch."""
+
+    num_bytes: int | None
+    """Bytes of its tensors; None: no tensors found."""
+    has_float32: bool
+    """Whether more than half of the bytes are float32."""
+
+    @classmethod
+    def from_batch(cls, batch: Any) -> Self:
+        """Measure a batch; keeps no reference to it."""
+        sizes = [
+            (tensor.dtype, tensor.numel() * tensor.element_size())
+            for tensor in _find_tensors(batch, _MAX_DEPTH)
+        ]
+        total = sum(size for _, size in sizes)
+        float32 = sum(size for dtype, size in sizes if dtype == torch.float32)
+        return cls(num_bytes=total if sizes else None, has_float32=2 * float32 > total)
 
 
 @dataclass(slots=True)
@@ -61,7 +97,7 @@ class CudaGaps:
         """Start without steps; `new_event` returns a recorded event, or None without a GPU."""
         self._new_event = new_event or record_cuda_event
         self._step_end: Any = None
-        self._pending: deque[tuple[LoopStep, Any, Any]] = deque()
+        self._pairs = EventPairs()
 
     def end_step(self) -> None:
         """Mark the end of a step; all of its work is queued on the stream."""
@@ -70,21 +106,14 @@ class CudaGaps:
     def start_step(self, step: LoopStep) -> None:
         """Mark the start of a step, at the arrival of its batch; sets its `gpu_idle_ms` later."""
         if self._step_end is not None:
-            self._pending.append((step, self._step_end, self._new_event()))
+            use = partial(setattr, step, "gpu_idle_ms")
+            self._pairs.add(self._step_end, self._new_event(), use)
             self._step_end = None
-            self._collect()
+            self._pairs.collect()
 
     def finish(self) -> None:
         """Wait for the last event."""
-        if self._pending:
-            self._pending[-1][2].synchronize()
-            self._collect()
-
-    def _collect(self) -> None:
-        """Read the pairs of events that the GPU has reached."""
-        while self._pending and self._pending[0][2].query():
-            step, end, start = self._pending.popleft()
-            step.gpu_idle_ms = max(0.0, float(end.elapsed_time(start)))
+        self._pairs.finish()
 
 
 @dataclass
@@ -164,7 +193,7 @@ class LoopRecorder:
             receive_ns=now_ns,
             is_first=is_first,
             ready_batches=ready_batches,
-            samples=count_samples(batch) if cost is None else cost.samples,
+            samples=_count_samples(batch) if cost is None else cost.samples,
             cost=cost,
             cpu_ns=-cpu_ns,
             waiting=self._meter.take(),
@@ -230,3 +259,88 @@ def merge_recorders(recorders: Sequence[LoopRecorder]) -> LoopRecorder:
         if recorder.decoding() is not None:
             merged.decoding = recorder.decoding
     return merged
+
+
+def _count_samples(batch: Any) -> int | None:
+    """Return the length of the first tensor of a batch; None without tensors."""
+    first = next(_find_tensors(batch, _MAX_DEPTH), None)
+    return len(first) if first is not None and first.ndim else None
+
+
+def _find_tensors(batch: Any, depth: int) -> Iterator[torch.Tensor]:
+    """Yield the tensors of a nested batch, down to `depth` levels, from the start of each list."""
+    if isinstance(batch, torch.Tensor):
+        yield batch
+    elif depth:
+        for value in islice(_list_values(batch), _MAX_WIDTH):
+            yield from _find_tensors(value, depth - 1)
+
+
+def _list_values(batch: Any) -> Iterable[Any]:
+    if isinstance(batch, Mapping):
+        return batch.values()
+    if isinstance(batch, list | tuple):
+        return batch
+    if is_dataclass(batch):
+        return (getattr(batch, field.name) for field in fields(batch))
+    return getattr(batch, "__dict__", {}).values()
+
+
+def trace_loop(steps: Sequence[LoopStep], *, process_id: int, origin_ns: int) -> list[Event]:
+    """Return the trace of a loop and its workers, with a range per stage and step.
+
+    An arrow leads from each batch to its step.
+
+    Args:
+        steps: Finished steps.
+        process_id: Process of the loop.
+        origin_ns: Time 0 of the trace.
+    """
+    steps = steps[:MAX_TRACE_STEPS]
+    processes = {
+        cost.process_id: f"DataLoader worker {cost.worker}"
+        for cost in costs_of(steps)
+        if cost.process_id is not None
+    }
+    return trace_events(
+        [
+            timed_range
+            for index, step in enumerate(steps)
+            for timed_range in _build_ranges(index, step, process_id)
+        ],
+        [ItemTrace(number=index, stages=(FETCH, COLLATE, STEP)) for index in range(len(steps))],
+        origin_ns=origin_ns,
+        processes=processes | {process_id: "training loop"},
+    )
+
+
+def _build_ranges(index: int, step: LoopStep, loop_process: int) -> Iterator[TimedRange]:
+    """Yield the ranges of one step."""
+    cost = step.cost
+    ranges = [
+        (loop_process, "loop", WAIT, step.request_ns, step.receive_ns),
+        (loop_process, "loop", STEP, step.receive_ns, step.end_ns or step.receive_ns),
+    ]
+    if cost is not None and cost.process_id is not None:
+        row = "loop" if cost.worker == IN_LOOP else f"worker {cost.worker}"
+        fetched_ns = cost.ready_ns - cost.collate_ns
+        ranges = [
+            (cost.process_id, row, FETCH, fetched_ns - cost.fetch_ns, fetched_ns),
+            (cost.process_id, row, COLLATE, fetched_ns, cost.ready_ns),
+            *ranges,
+        ]
+    for process_id, row, stage, start_ns, end_ns in ranges:
+        yield TimedRange(
+            process_id=process_id,
+            thread_id=process_id,
+            thread=row,
+            stage=stage,
+            number=index,
+            start_ns=start_ns,
+            end_ns=end_ns,
+        )
+
+
+def costs_of(steps: Sequence[LoopStep]) -> list[BatchCost]:
+    """Return the known costs of the batches of these steps."""
+    return [step.cost for step in steps if step.cost is not None]

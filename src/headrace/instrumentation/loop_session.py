@@ -1,33 +1,44 @@
-"""Session, report and trace of a recorded loop."""
+"""Session, report and trace of a recorded loop, with the parts, lines and memory of its steps."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, Literal
 
-from headrace.instrumentation.inside_step import build_inside_step
-from headrace.instrumentation.loader_info import LoaderInfo
-from headrace.instrumentation.loop_recorder import LoopRecorder, LoopStep
-from headrace.instrumentation.timed_worker import IN_LOOP, BatchCost
+from headrace.instrumentation.dataloader_hook import LoaderInfo
+from headrace.instrumentation.loop_recorder import (
+    COLLATE,
+    FETCH,
+    STEP,
+    WAIT,
+    LoopRecorder,
+    LoopStep,
+    costs_of,
+    trace_loop,
+)
+from headrace.instrumentation.memory_growth import MemoryReadings
+from headrace.instrumentation.step_parts import LOADING, StepTotals
 from headrace.profiling.provenance import record_of
 from headrace.profiling.recorder import Recorder
-from headrace.profiling.run_records import DecodingRecord, LoaderRecord, Setup
-from headrace.profiling.session import Session
-from headrace.profiling.stage_records import QueueRecord, StageRecord
-from headrace.profiling.steps import Step
-from headrace.profiling.trace import NAME, Event, ItemTrace, trace_events, write_trace
+from headrace.profiling.run_records import (
+    MAX_PLACES,
+    DecodingRecord,
+    InsideStep,
+    KeptTensors,
+    LoaderRecord,
+    MemoryGrowth,
+    QueueRecord,
+    Setup,
+    StageRecord,
+    StepPart,
+    StepPlace,
+)
+from headrace.profiling.session import Session, Step
+from headrace.profiling.trace import NAME, write_trace
 from headrace.report.folder import write_run
 from headrace.runtime.distribution import Distribution
-from headrace.runtime.tracing import TimedRange
 
-FETCH, COLLATE, STEP = "fetch", "collate", "step"
-"""Stages: reading samples from the dataset; collating them to a batch; the rest of the step."""
-_WAIT: Final = "wait"
-"""Range of the loop's wait for a batch."""
-MAX_TRACE_STEPS: Final = 10_000
-"""Max steps in a trace, the first ones of the loop: about 2 MB."""
-_LOOP: Final = "loop"
 _MIN_AWAITED: Final = 0.25
 """Min wait of the loop for a batch, as a share of the time from ready to received; below it, the
 batch was in the queue at the request."""
@@ -97,7 +108,7 @@ def _build_step(
 
 def _core_waits(step: LoopStep) -> dict[str, float]:
     """Return stage → milliseconds in which its thread waited for a core; empty: one is unknown."""
-    cost, times = step.cost, {_WAIT: step.waiting, STEP: step.working}
+    cost, times = step.cost, {WAIT: step.waiting, STEP: step.working}
     waits_ns = {name: thread and thread.core_wait_ns for name, thread in times.items()}
     if cost is not None:
         waits_ns |= {FETCH: cost.fetch_core_wait_ns, COLLATE: cost.collate_core_wait_ns}
@@ -108,10 +119,6 @@ def _core_waits(step: LoopStep) -> dict[str, float]:
 def _total_ns(step: LoopStep) -> int:
     assert step.end_ns is not None
     return step.end_ns - step.request_ns
-
-
-def _costs(steps: Sequence[LoopStep]) -> list[BatchCost]:
-    return [step.cost for step in steps if step.cost is not None]
 
 
 def _build_stages(
@@ -136,7 +143,7 @@ def _build_stages(
         starved_seconds=waited,
         blocked_seconds=0.0,
     )
-    costs = _costs(steps)
+    costs = costs_of(steps)
     if len(costs) < len(steps):
         return (stage,)
     workers = max(1, loader.workers or 0)
@@ -189,7 +196,7 @@ def _build_loader(
     loader: LoaderInfo,
 ) -> LoaderRecord:
     measured = [step for step in steps if not step.is_first]
-    costs = _costs(measured)
+    costs = costs_of(measured)
     loop_cpu_ms = fmean(step.cpu_ns for step in measured) / 1e6 if measured else None
     working = [step.working for step in measured if step.working]
     is_known = bool(costs) and len(costs) == len(measured)
@@ -252,56 +259,101 @@ def write_loop(session: Session, loop: LoopRecorder, folder: Path, *, origin_ns:
     return write_run(session.model_copy(update={"outputs": outputs}), folder)
 
 
-def trace_loop(steps: Sequence[LoopStep], *, process_id: int, origin_ns: int) -> list[Event]:
-    """Return the trace of a loop and its workers, with a range per stage and step.
+_MIN_SAMPLES: Final = 10
+"""Min samples with a known state for an estimate of the waits for the GIL."""
 
-    An arrow leads from each batch to its step.
+
+def build_inside_step(loop: LoopRecorder, steps: Sequence[LoopStep]) -> InsideStep | None:
+    """Return the record of the steps; None without measured steps.
 
     Args:
-        steps: Finished steps.
-        process_id: Process of the loop.
-        origin_ns: Time 0 of the trace.
+        loop: Recorder of the loop.
+        steps: Measured steps.
     """
-    steps = steps[:MAX_TRACE_STEPS]
-    processes = {
-        cost.process_id: f"DataLoader worker {cost.worker}"
-        for cost in _costs(steps)
-        if cost.process_id is not None
-    }
-    return trace_events(
-        [
-            timed_range
-            for index, step in enumerate(steps)
-            for timed_range in _build_ranges(index, step, process_id)
-        ],
-        [ItemTrace(number=index, stages=(FETCH, COLLATE, STEP)) for index in range(len(steps))],
-        origin_ns=origin_ns,
-        processes=processes | {process_id: "training loop"},
+    totals = loop.inside
+    if not steps or not totals.parts:
+        return None
+    in_steps = totals.samples.total() - totals.samples[LOADING]
+    return InsideStep(
+        parts=tuple(sorted(_build_parts(totals, steps), key=lambda part: -part.ms)),
+        samples=in_steps,
+        loading_samples=totals.samples[LOADING],
+        places=_find_places(totals, in_steps, is_loading=False),
+        loading_places=_find_places(totals, totals.samples[LOADING], is_loading=True),
+        growth=tuple(_find_growth(loop.memory)),
+        kept=_build_kept(loop.memory),
     )
 
 
-def _build_ranges(index: int, step: LoopStep, loop_process: int) -> Iterator[TimedRange]:
-    """Yield the ranges of one step."""
-    cost = step.cost
-    if cost is not None and cost.process_id is not None:
-        row = _LOOP if cost.worker == IN_LOOP else f"worker {cost.worker}"
-        fetched_ns = cost.ready_ns - cost.collate_ns
-        yield _range(cost.process_id, row, FETCH, index, fetched_ns - cost.fetch_ns, fetched_ns)
-        yield _range(cost.process_id, row, COLLATE, index, fetched_ns, cost.ready_ns)
-    yield _range(loop_process, _LOOP, _WAIT, index, step.request_ns, step.receive_ns)
-    end_ns = step.end_ns or step.receive_ns
-    yield _range(loop_process, _LOOP, STEP, index, step.receive_ns, end_ns)
+def _build_parts(totals: StepTotals, steps: Sequence[LoopStep]) -> list[StepPart]:
+    count, gil_waits_ns = len(steps), _measure_gil_waits(totals, steps)
+    return [
+        StepPart(
+            name=name,
+            steps=part.steps,
+            ms=part.wall_ns / 1e6 / count,
+            cpu_ms=part.cpu_ns / 1e6 / count,
+            device_ms=None if part.device_ms is None else part.device_ms / count,
+            gil_wait_ms=gil_waits_ns[name] / 1e6 / count if name in gil_waits_ns else None,
+        )
+        for name, part in totals.parts.items()
+        if name != LOADING
+    ]
 
 
-def _range(
-    process_id: int, row: str, stage: str, index: int, start_ns: int, end_ns: int
-) -> TimedRange:
-    return TimedRange(
-        process_id=process_id,
-        thread_id=process_id,
-        thread=row,
-        stage=stage,
-        number=index,
-        start_ns=start_ns,
-        end_ns=end_ns,
+def _measure_gil_waits(totals: StepTotals, steps: Sequence[LoopStep]) -> dict[str, float]:
+    """Return part → time in which the thread waited for the GIL, in ns; empty: not known.
+
+    The estimate is the share of the samples that wait for the GIL, times the time in which the
+    thread neither ran nor waited for a core. It is limited to the CPU time of the other threads of
+    the process, because the sampler itself takes the GIL.
+    """
+    parts = {name: part for name, part in totals.parts.items() if name != LOADING}
+    times = [(step.cpu_ns, step.waiting, step.working) for step in steps]
+    known = [(cpu_ns, a, b) for cpu_ns, a, b in times if a is not None and b is not None]
+    off_ns = {name: max(0, part.wall_ns - part.cpu_ns) for name, part in parts.items()}
+    if sum(part.gil_samples for part in parts.values()) < _MIN_SAMPLES or not any(off_ns.values()):
+        return {}
+    core_wait_ns = sum(working.core_wait_ns or 0 for _, _, working in known)
+    others_ns = sum(cpu_ns - a.cpu_ns - b.cpu_ns for cpu_ns, a, b in known)
+    idle_share = max(0.0, 1 - core_wait_ns / sum(off_ns.values()))
+    waits_ns = {
+        name: off_ns[name] * idle_share * part.gil_waits / part.gil_samples
+        for name, part in parts.items()
+        if part.gil_samples
+    }
+    scale = min(1.0, max(0, others_ns) / max(1.0, sum(waits_ns.values())))
+    return {name: scale * wait_ns for name, wait_ns in waits_ns.items()}
+
+
+def _find_places(totals: StepTotals, samples: int, *, is_loading: bool) -> tuple[StepPlace, ...]:
+    places = [
+        StepPlace(
+            location=place.location, function=place.function, part=part, share=count / samples
+        )
+        for (part, place), count in totals.places.most_common()
+        if (part == LOADING) == is_loading
+    ]
+    return tuple(places[:MAX_PLACES])
+
+
+def _find_growth(memory: MemoryReadings) -> list[MemoryGrowth]:
+    places: tuple[Literal["host", "device"], ...] = ("host", "device")
+    return [
+        MemoryGrowth(
+            where=where,
+            step_bytes=growth[0],
+            first_bytes=growth[1],
+            last_bytes=getattr(memory.readings[-1], where),
+        )
+        for where in places
+        if (growth := memory.growth(where))
+    ]
+
+
+def _build_kept(memory: MemoryReadings) -> tuple[KeptTensors, ...] | None:
+    if memory.kept is None:
+        return None
+    return tuple(
+        KeptTensors(tensors=count, **kind._asdict()) for kind, count in memory.kept.items()
     )

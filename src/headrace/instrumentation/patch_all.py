@@ -10,8 +10,12 @@ from typing import Any, Final
 import torch
 from torch.utils.data import DataLoader
 
-from headrace.instrumentation.dataloader_hook import record_iterable, record_iterator
-from headrace.instrumentation.loader_info import LoaderInfo, describe_loader
+from headrace.instrumentation.dataloader_hook import (
+    LoaderInfo,
+    describe_loader,
+    record_iterable,
+    record_iterator,
+)
 from headrace.instrumentation.loop_recorder import LoopRecorder, merge_recorders
 from headrace.instrumentation.loop_sampler import OBSERVED, find_place
 from headrace.profiling.resource_usage import ProcessorShare

@@ -67,7 +67,7 @@ class _ScriptEnd:
             has_loops = False
             # Without this module, no loader was iterated.
             if "headrace.instrumentation.patch_all" in sys.modules:
-                from headrace.instrumentation.script_end import report_loops
+                from headrace.instrumentation.loop_profile import report_loops
 
                 has_loops = report_loops(self._outputs, self.error)
             if not has_loops and not self._outputs.get("ranks"):

@@ -4,6 +4,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -41,6 +42,36 @@ def record_cuda_event() -> Any:
     except RuntimeError:  # an earlier kernel failed; a CUDA call of the user reports it
         return None
     return event
+
+
+class EventPairs:
+    """Pairs of CUDA events; the time between them is read when the GPU has reached both."""
+
+    def __init__(self) -> None:
+        """Start without pairs."""
+        self._pending: deque[tuple[Any, Any, Callable[[float], object]]] = deque()
+
+    def add(self, start: Any, end: Any, use: Callable[[float], object]) -> None:
+        """Add a pair; `use` gets its milliseconds later. Without one of the events, do nothing."""
+        if start is not None and end is not None:
+            self._pending.append((start, end, use))
+
+    def collect(self) -> None:
+        """Read the pairs that the GPU has reached; a pair on two GPUs is dropped."""
+        while self._pending:
+            start, end, use = self._pending[0]
+            with suppress(RuntimeError):
+                if not end.query():
+                    return
+                use(max(0.0, float(start.elapsed_time(end))))
+            self._pending.popleft()
+
+    def finish(self) -> None:
+        """Wait for the last event, and read all pairs."""
+        if self._pending:
+            with suppress(RuntimeError):
+                self._pending[-1][1].synchronize()
+            self.collect()
 
 
 class Place(NamedTuple):
@@ -197,7 +228,8 @@ class StepParts:
         self._attribute(thread, actual or name)
         _, started = thread.open.pop()
         self.inside = 0
-        if started is not None and actual is None and (ended := self._new_event()) is not None:
+        if started is not None and actual is None:
+            ended = self._new_event()
             for span in thread.spans:
                 span.device.append((name, started, ended))
 
@@ -274,13 +306,13 @@ class StepTotals:
     """(part, place) → samples."""
     samples: Counter[str] = field(default_factory=Counter)
     """Part → samples."""
-    _pending: deque[tuple[str, Any, Any]] = field(default_factory=deque)
-    """(part, event before it, event after it) whose last event the GPU has not reached."""
+    _pairs: EventPairs = field(default_factory=EventPairs)
 
     def add(self, span: Span) -> None:
         """Add an ended step or wait."""
-        self._pending += span.device
-        self._collect()
+        for name, start, end in span.device:
+            self._pairs.add(start, end, partial(self._add_device_ms, name))
+        self._pairs.collect()
         for name, (wall_ns, cpu_ns) in span.times.items():
             part = self.parts.get(name) or self.parts.setdefault(name, PartTotal())
             part.steps += 1
@@ -302,21 +334,10 @@ class StepTotals:
 
     def finish(self) -> None:
         """Wait for the last CUDA event."""
-        if self._pending:
-            with suppress(RuntimeError):
-                self._pending[-1][2].synchronize()
-            self._collect()
+        self._pairs.finish()
 
     def _add(self, name: str, part: PartTotal) -> None:
         self.parts.setdefault(name, PartTotal()).add(part)
 
-    def _collect(self) -> None:
-        """Read the pairs of events that the GPU has reached; a pair on two GPUs is dropped."""
-        while self._pending:
-            name, start, end = self._pending[0]
-            with suppress(RuntimeError):
-                if not end.query():
-                    return
-                device_ms = max(0.0, start.elapsed_time(end))
-                self._add(name, PartTotal(device_ms=device_ms))
-            self._pending.popleft()
+    def _add_device_ms(self, name: str, device_ms: float) -> None:
+        self._add(name, PartTotal(device_ms=device_ms))

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from headrace.cached_property import cached_property
-from headrace.profiling.comparison.estimate import (
+from headrace.profiling.figures import (
     BootstrapEstimate,
     RunSpread,
     ratio_estimate,

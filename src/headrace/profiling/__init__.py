@@ -1,5 +1,5 @@
 """Records of runs, their metrics, traces, findings and comparisons.
 
 Begin with `session.py`, the record, then `recorder.py`, which fills it.
-`metrics_csv.py` has the columns of the CSV. A changed record needs a new version.
+`metrics.py` has the columns of the CSV. A changed record needs a new version.
 """

@@ -1,18 +1,23 @@
-"""Metrics of a session: the definition of each figure, for every report.
+"""Metrics of a session: the definition of each figure, and the table of the steps.
 
 Warm-up steps are left out. A step is *output* when it leaves the sink, with all its frames at
 once. Standard deviations are population standard deviations (divided by n).
 """
 
-from collections.abc import Sequence
+import csv
+import io
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.profiling.session import Pace, Session
-from headrace.profiling.stage_records import Role
+from headrace.profiling.run_records import ROLES, Role
+from headrace.profiling.session import Pace, Session, Step
+from headrace.runtime.clock import iso_text
 from headrace.runtime.distribution import Distribution
 
 STALL_SECONDS: Final = 2.0
@@ -116,7 +121,7 @@ class Metrics:
         steps, skip, decode = session.steps, session.warmup_steps, session.decode
         frames = np.asarray(steps.frames[skip:], dtype=np.int64)
         work = {stage: np.asarray(column[skip:]) for stage, column in steps.work_ms.items()}
-        ends = _ends_seconds(session)
+        ends = (np.asarray(steps.started_ms) + np.asarray(steps.total_ms)) / 1e3
         outputs = ends[skip:]
         intervals_ms = Distribution.of(np.diff(outputs) * 1e3)
         spread = intervals_ms if intervals_ms and intervals_ms.count > 1 else None
@@ -127,7 +132,7 @@ class Metrics:
             startup_seconds=_startup_seconds(session, ends),
             cost=_cost(session, work),
             service_ms=Distribution.of(sum(work.values(), np.zeros(len(frames)))),
-            latency=_latency(session),
+            latency=_latency(session, outputs),
             capture_ms=Distribution.of(
                 [ms for ms in steps.capture_latency_ms[skip:] if ms is not None]
             ),
@@ -142,13 +147,6 @@ class Metrics:
                 decode.frames_decoded / decode.frames_delivered if decode.frames_delivered else None
             ),
         )
-
-
-def _ends_seconds(session: Session) -> NDArray[np.float64]:
-    """Return the output time of each step since the start of the run, float64 [steps]."""
-    started_ms = np.asarray(session.steps.started_ms, dtype=np.float64)
-    total_ms = np.asarray(session.steps.total_ms, dtype=np.float64)
-    return (started_ms + total_ms) / 1e3
 
 
 def _startup_seconds(session: Session, ends: NDArray[np.float64]) -> float:
@@ -169,21 +167,21 @@ def _cost(session: Session, work: dict[str, NDArray[np.float64]]) -> Cost | None
     return Cost(stages=stages, roles=roles)
 
 
-def _latency(session: Session) -> Latency | None:
-    newest = _ages(session, session.steps.arrived_ms)
+def _latency(session: Session, outputs: NDArray[np.float64]) -> Latency | None:
+    newest = _ages(session, outputs, session.steps.arrived_ms)
     if newest is None or session.pace == "full_speed":
         return None
-    oldest = _ages(session, session.steps.oldest_arrived_ms)
+    oldest = _ages(session, outputs, session.steps.oldest_arrived_ms)
     return Latency(base=session.pace, ms=newest, oldest_ms=oldest)
 
 
-def _ages(session: Session, arrived_ms: Sequence[float | None]) -> Distribution | None:
+def _ages(
+    session: Session, outputs: NDArray[np.float64], arrived_ms: Sequence[float | None]
+) -> Distribution | None:
     """Return the ages at output of frames with these arrival times, without the warm-up."""
     if not arrived_ms:
         return None
-    skip = session.warmup_steps
-    ends = _ends_seconds(session)[skip:] * 1e3
-    pairs = zip(ends.tolist(), arrived_ms[skip:], strict=True)
+    pairs = zip((outputs * 1e3).tolist(), arrived_ms[session.warmup_steps :], strict=True)
     return Distribution.of([end - arrived for end, arrived in pairs if arrived is not None])
 
 
@@ -248,3 +246,111 @@ class Copies:
         d2h = sum(stage.moved_bytes for stage in stages if stage.moved_to == "cpu")
         h2d = sum(stage.moved_bytes for stage in stages) - d2h
         return cls(h2d_bytes=h2d / frames, d2h_bytes=(d2h + from_decoder) / frames)
+
+
+_ALWAYS: Final[tuple[Role, ...]] = ("decode", "preprocess", "model")
+"""Roles that have a column in every table, because other tools expect it."""
+_MAX_MODEL_NAME: Final = 100
+"""Max characters of the model in a file name."""
+Value = Callable[[Session, Step], object]
+"""Returns the value of a column for a step; None: empty."""
+
+
+def _wall_time(session: Session, milliseconds: float) -> str:
+    assert session.started is not None
+    return iso_text(session.started + timedelta(milliseconds=milliseconds))
+
+
+def _capture_time(session: Session, step: Step) -> str | None:
+    if step.capture_latency_ms is None:
+        return None
+    return _wall_time(session, step.ended_ms - step.capture_latency_ms)
+
+
+_STEP_COLUMNS: Final[dict[str, Value]] = {
+    "total_step_latency_ms": lambda session, step: f"{step.total_ms:.3f}",
+    "loss": lambda session, step: None if step.loss is None else f"{step.loss:.6g}",
+    "first_index": lambda session, step: step.first_index,
+    "frames": lambda session, step: step.frames,
+}
+"""Columns of every table that are not of a role."""
+LIVE_COLUMNS: Final[dict[str, Value]] = {
+    "source": lambda session, step: session.sources[step.input].name,
+    "segment": lambda session, step: step.segment,
+    "arrival_time": lambda session, step: _wall_time(session, step.arrived_ms or 0.0),
+    "capture_time": _capture_time,
+}
+"""Columns of a live session; empty for steps with frames of several sources."""
+
+
+def metrics_columns(session: Session) -> dict[str, Value]:
+    """Return column → its value for a step; columns that other tools read come first.
+
+    The last columns of a training are forward, backward and optimizer, the parts of `exec`. The
+    last columns of a live session are source, segment, and wall-clock times of arrival and capture;
+    they are empty if unknown, and for steps with frames of several sources. `Step` documents the
+    values. Names end in `_latency_ms` because other tools expect it, although a stage at full speed
+    only has a service time.
+    """
+    stages = {role: [s.name for s in session.stages if s.role == role] for role in ROLES}
+    always = {_name(role): _work(stages[role]) for role in _ALWAYS}
+    others = {_name(stage.role): _work(stages[stage.role]) for stage in session.stages}
+    parts = [stage.name for stage in session.stages if len(stages[stage.role]) > 1]
+    return {
+        "step": lambda session, step: step.step,
+        **always,
+        **_STEP_COLUMNS,
+        **{name: value for name, value in others.items() if name not in always},
+        "started_ms": lambda session, step: f"{step.started_ms:.3f}",
+        "input": lambda session, step: step.input,
+        "queue_latency_ms": lambda session, step: f"{step.queued_ms:.3f}",
+        **{f"{name}_latency_ms": _work([name]) for name in parts if session.kind == "retrain"},
+        **{name: _one_source(value) for name, value in LIVE_COLUMNS.items() if session.started},
+    }
+
+
+def metrics_csv(session: Session) -> str:
+    """Return a table with one line per step, warm-up included; columns: see `metrics_columns`.
+
+    Times have a precision of one microsecond. `loss` is empty at inference, and the time of a role
+    is empty if no stage has the role.
+    """
+    table, columns = io.StringIO(), metrics_columns(session)
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(columns)
+    for step in session.steps.rows():
+        writer.writerow(value(session, step) for value in columns.values())
+    return table.getvalue()
+
+
+def _name(role: Role) -> str:
+    return f"{ROLES[role].column}_latency_ms"
+
+
+def _work(stages: Sequence[str]) -> Value:
+    """Return the column with the sum of the work of `stages`; empty without stages."""
+
+    def value(session: Session, step: Step) -> str | None:
+        return f"{sum(step.work_ms.get(name, 0.0) for name in stages):.3f}" if stages else None
+
+    return value
+
+
+def _one_source(value: Value) -> Value:
+    """Return the column `value`, but empty for steps with frames of several sources."""
+
+    def of_one_source(session: Session, step: Step) -> object:
+        has_one_source = step.arrived_ms is not None and step.segment is not None
+        return value(session, step) if has_one_source else None
+
+    return of_one_source
+
+
+def metrics_file_name(model: str, process_id: int) -> str:
+    """`M_{model}_P_{process_id}_metrics.csv`; unsafe characters are replaced by underscores.
+
+    >>> metrics_file_name("hub/resnet50:layer3", 4711)
+    'M_hub_resnet50_layer3_P_4711_metrics.csv'
+    """
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "_", model).strip("._")[:_MAX_MODEL_NAME]
+    return f"M_{safe or 'model'}_P_{process_id}_metrics.csv"

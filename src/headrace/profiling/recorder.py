@@ -13,8 +13,7 @@ from headrace.profiling.resource_usage import (
     peak_memory_bytes,
 )
 from headrace.profiling.run_records import StartUpPart, Usage
-from headrace.profiling.session import Kind, Outcome, Session
-from headrace.profiling.steps import LatestSteps, Step, Steps
+from headrace.profiling.session import Kind, LatestSteps, Outcome, Session, Step, Steps
 from headrace.runtime.clock import Clock
 
 OnRecord = Callable[[Session], None]

@@ -2,33 +2,23 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import psutil
 import torch
 
 from headrace.errors import ConfigError, reason_of
-from headrace.profiling.steps import Step
+from headrace.profiling.session import Step
 
 _MIB: Final = 1 << 20
 """Bytes."""
 
 
-class ScalarWriter(Protocol):
-    """Interface of `torch.utils.tensorboard.SummaryWriter`."""
-
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> Any:
-        """Write one figure of one step."""
-
-    def close(self) -> Any:
-        """Write the buffered scalars."""
-
-
 class TensorBoardLog:
     """Log of the steps, written at their output; about 1 ms per step. Not thread-safe."""
 
-    def __init__(self, writer: ScalarWriter) -> None:
-        """Write to `writer`, which `close` closes."""
+    def __init__(self, writer: Any) -> None:
+        """Write to a `torch.utils.tensorboard.SummaryWriter`, which `close` closes."""
         self._writer = writer
         self._process = psutil.Process()
         self._last_ms: float | None = None

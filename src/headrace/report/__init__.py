@@ -1,5 +1,5 @@
 """Reports: sessions, comparisons, benchmarks and launches as text and HTML.
 
-Begin with `page.py` and `text.py`; `html.py`, `session_charts.py` and `drawing.py` draw.
+Begin with `text.py` and `folder.py`; `page.py` and `session_charts.py` draw.
 `tests/report` compares the rendered text.
 """

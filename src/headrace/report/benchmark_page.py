@@ -8,16 +8,15 @@ from typing import Generic, TypeVar
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import counted, gibibytes
 from headrace.profiling.provenance import Machine, Provenance
-from headrace.report.drawing import Chart
-from headrace.report.page import render_page
+from headrace.report.page import Chart, render_page
 from headrace.report.text import (
     aligned,
     banner_lines,
     configuration_rows,
     finding_lines,
     gpu_text,
+    join_lines,
     machine_rows,
-    printable,
 )
 
 _PAGE = "benchmark.html.j2"
@@ -95,7 +94,7 @@ def render_benchmark_text(page: BenchmarkPage) -> str:
     cells = [[c.rjust(w) for c, w in zip(row, widths, strict=True)] for row in (headers, *rows)]
     lines = [*banner_lines(page.banner), page.title, ""]
     lines += [*aligned(cells), "", *finding_lines(page.findings)]
-    return "\n".join(map(printable, lines)).rstrip() + "\n"
+    return join_lines(lines)
 
 
 def machine_line(machine: Machine) -> str:

@@ -7,22 +7,20 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from headrace.profiling.comparison.comparison import Comparison, Difference, RunComparison
-from headrace.profiling.comparison.environment_diff import command_without_out
-from headrace.profiling.comparison.estimate import unshown
-from headrace.profiling.comparison.figures import Unit
+from headrace.profiling.comparison import Comparison, Difference, RunComparison
+from headrace.profiling.environment_diff import command_without_out
+from headrace.profiling.figures import Unit, unshown
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import decimal, gibibytes, milliseconds
 from headrace.profiling.number_format import fine_percent as percent
 from headrace.profiling.provenance import Provenance
-from headrace.report.drawing import MARK, PLAIN, Chart, draw, label
-from headrace.report.page import render_page
+from headrace.report.page import MARK, PLAIN, Chart, draw, label, render_page
 from headrace.report.text import (
     aligned,
     banner_lines,
     finding_lines,
+    join_lines,
     machine_rows,
-    printable,
     wrap,
 )
 
@@ -54,7 +52,7 @@ def render_comparison_text(comparison: Comparison) -> str:
         lines += finding_lines((finding,), _WIDTH)
         lines += [*_difference_lines(run, base), *_figure_lines(run, base)]
     lines += wrap(reading(comparison), _WIDTH)
-    return "\n".join(map(printable, lines)).rstrip() + "\n"
+    return join_lines(lines)
 
 
 def render_comparison(comparison: Comparison) -> str:

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,15 +19,15 @@ from headrace.profiling.number_format import (
     percent,
     seconds,
 )
-from headrace.profiling.stage_records import ROLES, Role
+from headrace.profiling.run_records import ROLES, Role
 from headrace.report.benchmark_page import (
     BenchmarkPage,
     Table,
     render_benchmark,
     render_benchmark_text,
 )
-from headrace.report.drawing import PLAIN, ROLE_COLORS, Chart, bar, draw, label
-from headrace.report.losses import counted_by_kind
+from headrace.report.page import PLAIN, ROLE_COLORS, Chart, bar, draw, label
+from headrace.report.session_tables import counted_by_kind
 from headrace.runs.launch.launch_record import (
     LaunchRecord,
     LaunchWorkerRecord,
@@ -159,8 +159,8 @@ def _charts(record: LaunchRecord) -> Iterator[Chart]:
         labels = [decimal(rate) for rate in rates]
         bars = bar(x=rates, y=names, text=labels, orientation="h", color=PLAIN, name="frames/s")
         figure = draw([bars], height=height)
-        figure.update_traces(hovertemplate="%{x:.1f} frames/s", textposition="auto")
         figure.update_xaxes(title_text="frames/s")
+        figure.update_traces(hovertemplate="%{x:.1f} frames/s", textposition="auto")
         yield Chart(
             name="throughput",
             title="Throughput",
@@ -202,10 +202,10 @@ def _roles(record: LaunchRecord) -> list[Role]:
     return [role for role in ROLES if role in roles]
 
 
-def _columns(record: LaunchRecord) -> list[tuple[str, Any]]:
-    """Return (header, function from figures to text) of each column; None: the outcome."""
+def _columns(record: LaunchRecord) -> dict[str, Callable[[Any], str]]:
+    """Return header → function from the figures of a worker to text."""
     shown = [worker.figures for worker in record.workers if worker.figures]
-    columns: dict[str, Any] = {
+    columns: dict[str, Callable[[Any], str]] = {
         "model": lambda f: f.model or _NONE,
         "device": lambda f: f.device,
         "frames": lambda f: count(f.frames),
@@ -222,28 +222,21 @@ def _columns(record: LaunchRecord) -> list[tuple[str, Any]]:
         "damaged": lambda f: counted_by_kind(f.lost, f.lost_videos),
     }
     unknown = [name for name in _OPTIONAL if all(columns[name](f) == _NONE for f in shown)]
-    return [
-        *((name, value) for name, value in columns.items() if name not in unknown),
-        ("outcome", None),
-    ]
+    return {name: value for name, value in columns.items() if name not in unknown}
 
 
 def _headers_and_rows(record: LaunchRecord) -> dict[str, Any]:
     """Return headers and rows of the table: one column per worker if they fit, else one row."""
-    headers = ("worker", *(header for header, _ in _columns(record)))
-    rows = tuple(_row(worker, record) for worker in record.workers)
+    columns = _columns(record)
+    headers, rows = ("worker", *columns, "outcome"), []
+    for worker in record.workers:
+        f = worker.figures
+        values = [value(f) if f else _NONE for value in columns.values()]
+        rows.append((worker.name, *values, worker.outcome))
     if len(rows) > _MAX_SIDE_BY_SIDE:
-        return {"headers": headers, "rows": rows}
+        return {"headers": headers, "rows": tuple(rows)}
     across = tuple(zip(headers, *rows, strict=True))
     return {"headers": across[0], "rows": across[1:]}
-
-
-def _row(worker: LaunchWorkerRecord, record: LaunchRecord) -> tuple[str, ...]:
-    values = [
-        worker.outcome if value is None else value(worker.figures) if worker.figures else _NONE
-        for _, value in _columns(record)
-    ]
-    return (worker.name, *values)
 
 
 def _ms(value: float | None) -> str:

@@ -19,7 +19,7 @@ from headrace.profiling.number_format import counted
 from headrace.profiling.provenance import Record
 from headrace.profiling.session import Session
 from headrace.report.benchmark_page import BenchmarkPage, Table, render_benchmark
-from headrace.report.drawing import Chart, bar, draw, label
+from headrace.report.page import Chart, bar, draw, label
 
 RECORD: Final = "ranks.json"
 REPORT: Final = "report.html"

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import plotly.graph_objects as go
@@ -12,8 +12,8 @@ from headrace.profiling.metrics import Metrics, PerSecond
 from headrace.profiling.number_format import counted, decimal, milliseconds, percent
 from headrace.profiling.run_records import LoaderRecord
 from headrace.profiling.session import Session
-from headrace.report.drawing import MARK, PLAIN, ROLE_COLORS, Chart, bar, draw, label
-from headrace.report.time_charts import latency_chart, loss_chart
+from headrace.report.page import MARK, PLAIN, ROLE_COLORS, Chart, bar, draw, label
+from headrace.report.totals import finite_losses
 from headrace.runtime.distribution import Distribution
 
 _MIN_LABELLED: Final = {"busy": 0.06, "waits for a core": 0.25, "starved": 0.25, "blocked": 0.25}
@@ -36,6 +36,12 @@ _SEQUENTIAL: Final = {
 _ON_COLOR: Final = "#101418"
 _STARVED_COLOR: Final = "rgba(128, 136, 148, 0.14)"
 _BLOCKED_COLOR: Final = "rgba(128, 136, 148, 0.32)"
+_GIL_COLOR: Final = "#c2553f"
+_GPU_COLOR: Final = "#dd8233"
+_MAX_POINTS: Final = 2_000
+"""Max points of a chart; more points only slow it down."""
+_WINDOWS: Final = 20
+"""Number of windows of the moving mean in all steps."""
 
 
 def charts(session: Session, metrics: Metrics) -> Iterator[Chart]:
@@ -110,9 +116,8 @@ def _stage_times(session: Session) -> Chart:
         if stage.name in steps.work_ms
     ]
     figure = draw(bars, height=300, barmode="stack", bargap=0, hovermode="x unified")
+    figure.update_layout(xaxis_title_text="step", yaxis_title_text="ms per step")
     figure.update_traces(hovertemplate="%{y:.1f} ms", width=group, offset=0)
-    figure.update_xaxes(title_text="step")
-    figure.update_yaxes(title_text="ms per step")
     averaged = f", each bar the mean of {group} steps" if group > 1 else ""
     overlap = "The stages overlap, so the height is work, not elapsed time"
     if session.kind in _SEQUENTIAL:
@@ -140,8 +145,8 @@ def _frame_rate(per_second: PerSecond, mean: float) -> Chart:
         slowest = [min(counts[start : start + group]) for start in starts]
         lines.insert(1, _line("slowest second", middles, slowest, color=PLAIN, width=0.8))
     figure = draw(lines, height=260, hovermode="x unified")
-    figure.update_xaxes(title_text="seconds since the start")
-    figure.update_yaxes(title_text="frames/s", rangemode="tozero")
+    figure.update_layout(xaxis_title_text="seconds since the start", yaxis_title_text="frames/s")
+    figure.update_yaxes(rangemode="tozero")
     averaged = f", averaged over {group} seconds" if group > 1 else ""
     return Chart(
         name="frame-rate",
@@ -188,6 +193,7 @@ def _service_times(session: Session, service: Distribution) -> Chart:
         showlegend=False,
     )
     figure = draw([bars], height=260, bargap=0)
+    figure.update_layout(xaxis_title_text="service time per step, ms", yaxis_title_text="steps")
     marks = (("p50", service.p50, "left"), ("p95", service.p95, "right"))
     for name, value, side in marks:
         if value is not None:
@@ -197,8 +203,6 @@ def _service_times(session: Session, service: Distribution) -> Chart:
                 annotation={"text": f"{name} {milliseconds(value)}", "yanchor": "bottom"},
                 annotation_position=f"top {side}",
             )
-    figure.update_xaxes(title_text="service time per step, ms")
-    figure.update_yaxes(title_text="steps")
     waits = " Waits are left out: a file at full speed has no latency."
     if session.kind == "retrain":
         waits = " The wait for a batch is included."
@@ -214,20 +218,10 @@ def _service_times(session: Session, service: Distribution) -> Chart:
 def _queues(session: Session) -> Chart:
     queues = session.queues[::-1]
     names = [f"{label(queue.name)} → {queue.feeds or 'results'}" for queue in queues]
-    mean = bar(
-        name="mean",
-        y=names,
-        x=[queue.occupancy_mean for queue in queues],
-        orientation="h",
-        color=PLAIN,
-    )
-    peak = go.Scatter(
-        name="max",
-        y=names,
-        x=[queue.occupancy_max for queue in queues],
-        mode="markers",
-        marker={"symbol": "line-ns-open", "size": 16, "color": MARK, "line": {"width": 2}},
-    )
+    means = [queue.occupancy_mean for queue in queues]
+    mean = bar(name="mean", y=names, x=means, orientation="h", color=PLAIN)
+    marker = {"symbol": "line-ns-open", "size": 16, "color": MARK, "line": {"width": 2}}
+    peak = _points("max", [queue.occupancy_max for queue in queues], names, marker=marker)
     figure = draw([mean, peak], height=70 + 44 * len(names), bargap=0.45)
     _shares_axis(figure)
     return Chart(
@@ -294,11 +288,6 @@ def _means(column: Sequence[float], group: int) -> list[float]:
     return [round(float(mean), 3) for mean in sums / sizes]
 
 
-_GIL_COLOR: Final = "#c2553f"
-_GPU_COLOR: Final = "#dd8233"
-_OTHER_COLOR: Final = "rgba(128, 136, 148, 0.32)"
-
-
 def step_chart(loader: LoaderRecord | None) -> Chart | None:
     """Return the chart of the parts of a step; None: they are not known."""
     if loader is None or loader.inside is None:
@@ -309,20 +298,24 @@ def step_chart(loader: LoaderRecord | None) -> Chart | None:
     gil = [
         min(part.gil_wait_ms or 0.0, part.ms - cpu) for part, cpu in zip(parts, worked, strict=True)
     ]
-    other = [part.ms - cpu - wait for part, cpu, wait in zip(parts, worked, gil, strict=True)]
-    bars = [bar(x=worked, y=names, orientation="h", name="worked", color=PLAIN)]
-    if sum(gil) > 0:
-        bars.append(bar(x=gil, y=names, orientation="h", name="GIL", color=_GIL_COLOR))
-    bars.append(bar(x=other, y=names, orientation="h", name="waited", color=_OTHER_COLOR))
-    device = [part.device_ms for part in parts]
-    if any(device):
-        gpu = [ms or 0.0 for ms in device]
-        bars.append(bar(x=gpu, y=names, orientation="h", name="GPU", color=_GPU_COLOR))
+    waited = [part.ms - cpu - wait for part, cpu, wait in zip(parts, worked, gil, strict=True)]
+    on_gpu = [part.device_ms or 0.0 for part in parts]
+    bars = [
+        bar(x=ms, y=names, orientation="h", name=name, color=color)
+        for name, ms, color, is_shown in (
+            ("worked", worked, PLAIN, True),
+            ("GIL", gil, _GIL_COLOR, sum(gil) > 0),
+            ("waited", waited, _BLOCKED_COLOR, True),
+            ("GPU", on_gpu, _GPU_COLOR, any(on_gpu)),
+        )
+        if is_shown
+    ]
+    if any(on_gpu):
         for trace in bars:  # the GPU works at the same time: its bar is below that of the thread
             trace.update(offsetgroup="GPU" if trace.name == "GPU" else "thread")
     figure = draw(bars, height=60 + 36 * len(names), barmode="stack")
-    figure.update_traces(hovertemplate="%{x:.3g} ms")
     figure.update_xaxes(title_text="ms per step")
+    figure.update_traces(hovertemplate="%{x:.3g} ms")
     return Chart(
         name="inside-step",
         title="Inside a step",
@@ -331,4 +324,75 @@ def step_chart(loader: LoaderRecord | None) -> Chart | None:
         "core, a device or a disk. GPU: time between the ends of the part on the GPU. Rest: all "
         "other code.",
         figure=figure,
+    )
+
+
+def latency_chart(session: Session, metrics: Metrics) -> Chart | None:
+    """Return the chart of latency over time, with the events; None at full speed."""
+    if metrics.latency is None:
+        return None
+    rows = [step for step in session.steps.rows() if step.arrived_ms is not None]
+    thinned = rows[:: max(1, -(-len(rows) // _MAX_POINTS))]
+    ages = [round(step.ended_ms - (step.arrived_ms or 0.0), 2) for step in thinned]
+    ends = [round(step.ended_ms / 1e3, 3) for step in thinned]
+    points = _points("latency", ends, ages, hovertemplate="%{y:.0f} ms")
+    events = _points(
+        "events",
+        [event.at_seconds for event in session.events],
+        [0.0] * len(session.events),
+        marker={"symbol": "triangle-up", "color": MARK, "size": 9},
+        text=[label(f"{event.kind}: {event.words}") for event in session.events],
+        hovertemplate="%{text}<extra></extra>",
+    )
+    figure = draw([points, events] if session.events else [points], height=280)
+    figure.update_layout(xaxis_title_text="seconds since the start", yaxis_title_text="latency, ms")
+    figure.update_yaxes(rangemode="tozero")
+    return Chart(
+        name="latency",
+        title="Latency over time",
+        reading=f"Age of the newest frame of each step at its output, from "
+        f"{metrics.latency.base}. Flat is good; rising means that frames wait. Triangles: "
+        "events, listed below.",
+        figure=figure,
+    )
+
+
+def loss_chart(session: Session) -> Chart | None:
+    """Return the chart of the loss over the steps; None: fewer than two finite losses."""
+    losses = finite_losses(session)
+    if len(losses) < 2:
+        return None
+    width = max(1, len(losses) // _WINDOWS)
+    every = -(-len(losses) // _MAX_POINTS)
+    steps = [
+        step
+        for step, loss in zip(session.steps.step, session.steps.loss, strict=True)
+        if loss is not None and math.isfinite(loss)
+    ]
+    rounded = [round(loss, 5) for loss in losses[::every]]
+    points = _points("step", steps[::every], rounded, hovertemplate="%{y:.4f}")
+    means = np.convolve(losses, np.ones(width) / width, "valid")[::every].round(5).tolist()
+    smoothed = go.Scatter(
+        name=f"mean of {counted(width, 'step')}",
+        x=steps[width - 1 :: every],
+        y=means,
+        mode="lines",
+        line={"color": MARK, "width": 1.8},
+        hovertemplate="%{y:.4f}",
+    )
+    figure = draw([points, smoothed] if width > 1 else [points], height=280, hovermode="x unified")
+    figure.update_layout(xaxis_title_text="step", yaxis_title_text="loss", yaxis_rangemode="tozero")
+    return Chart(
+        name="loss",
+        title="Loss over the steps",
+        reading="Cross-entropy of each batch, before the update. If it falls, the head learns "
+        "these frames; the accuracy shows whether it generalizes.",
+        figure=figure,
+    )
+
+
+def _points(name: str, x: Sequence[float], y: Sequence[Any], **options: Any) -> go.Scatter:
+    marker = {"color": PLAIN, "size": 4}
+    return go.Scatter(
+        **{"name": name, "x": x, "y": y, "mode": "markers", "marker": marker, **options}
     )

@@ -12,9 +12,14 @@ from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import counted, gibibytes, percent, seconds
 from headrace.profiling.provenance import Gpu, Machine, Scalar
 from headrace.profiling.session import Session
-from headrace.report.losses import lost_rows, lost_words
-from headrace.report.time_charts import timeline
-from headrace.report.totals import WORKER_HEADERS, cost_ratio, totals, worker_rows
+from headrace.report.session_tables import (
+    WORKER_HEADERS,
+    lost_rows,
+    lost_words,
+    timeline,
+    worker_rows,
+)
+from headrace.report.totals import cost_ratio, totals
 
 _MAX_LOST = 5
 """Max rows of damaged frames."""
@@ -61,6 +66,11 @@ def render_text(session: Session) -> str:
         *_section(f"Damaged: {lost_words(session)}", _lost(session)),
         *_section("Files", (f"  {name}" for name in session.outputs)),
     ]
+    return join_lines(lines)
+
+
+def join_lines(lines: Iterable[str]) -> str:
+    """Return printable text, ending in a newline."""
     return "\n".join(map(printable, lines)).rstrip() + "\n"
 
 

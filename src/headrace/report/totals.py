@@ -19,12 +19,10 @@ from headrace.profiling.number_format import (
     ratio,
     seconds,
 )
-from headrace.profiling.run_records import TrainingRecord
+from headrace.profiling.run_records import Role, TrainingRecord
 from headrace.profiling.session import Session
-from headrace.profiling.stage_records import Role
-from headrace.report.losses import lost_words
+from headrace.report.session_tables import lost_words
 
-WORKER_HEADERS: Final = ("worker", "steps", "frames", "frames/s", "busy", "queue")
 _MIN_PART: Final = 0.02
 """Min share of the start-up for a part that is listed."""
 
@@ -40,7 +38,7 @@ class Total:
     """Explanation, one phrase."""
 
 
-def live_totals(session: Session, metrics: Metrics) -> Iterator[Total]:
+def _live_totals(session: Session, metrics: Metrics) -> Iterator[Total]:
     """Yield the totals of a live session; none at full speed."""
     if session.pace == "full_speed":
         return
@@ -115,23 +113,6 @@ def _interruptions(session: Session, metrics: Metrics) -> Iterator[Total]:
         )
 
 
-def worker_rows(session: Session) -> list[tuple[str, ...]]:
-    """Return a row for each worker, under `WORKER_HEADERS`."""
-    return [
-        (
-            worker.name,
-            f"{worker.steps:,}",
-            f"{worker.frames:,}",
-            f"{worker.throughput:.1f}",
-            percent(min(1.0, worker.busy_seconds / worker.span_seconds))
-            if worker.span_seconds
-            else "",
-            f"{worker.queue_seconds:.1f} s",
-        )
-        for worker in session.workers
-    ]
-
-
 def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:
     """Return the totals of a run, most important first."""
     return (
@@ -140,7 +121,7 @@ def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:
         _wall_time(session, metrics),
         *_startup(session),
         *_throughput(session, metrics),
-        *live_totals(session, metrics),
+        *_live_totals(session, metrics),
         *_service(session, metrics),
         *_steadiness(session, metrics),
         *_decoding(session, metrics),

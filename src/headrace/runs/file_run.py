@@ -20,9 +20,8 @@ from headrace.profiling.input_records import DecodeStats, lost_frame, summarize
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.recorder import Recorder
-from headrace.profiling.session import Session
-from headrace.profiling.stage_records import ItemCounts, StageRecord
-from headrace.profiling.steps import Step
+from headrace.profiling.run_records import ItemCounts, StageRecord
+from headrace.profiling.session import Session, Step
 from headrace.runs.decoders import check_decoder, check_inputs, decoding_notes, try_decoder
 from headrace.runs.model_setup import (
     StartupTimer,

@@ -12,10 +12,8 @@ from headrace.profiling.input_records import with_content, with_file_content
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Scalar, record_of
 from headrace.profiling.recorder import OnRecord, Recorder
-from headrace.profiling.run_records import StartUpPart
-from headrace.profiling.session import Kind, Session
-from headrace.profiling.stage_records import QueueRecord, StageRecord
-from headrace.profiling.steps import Step
+from headrace.profiling.run_records import QueueRecord, StageRecord, StartUpPart
+from headrace.profiling.session import Kind, Session, Step
 from headrace.runs.model_setup import compute_resources, run_setup
 from headrace.runs.run_options import RunOptions
 from headrace.runs.run_stages import STAGE_ROLES, Transfer

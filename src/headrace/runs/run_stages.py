@@ -14,7 +14,7 @@ from headrace.models.device import Copy, copy_for
 from headrace.models.model import Model
 from headrace.models.split_model import SplitModule
 from headrace.preprocess.levels import Preprocess
-from headrace.profiling.stage_records import Role
+from headrace.profiling.run_records import Role
 from headrace.runtime.stage import Stage
 from headrace.sinks.batch_results import BatchResults, ResultSink
 from headrace.video.frames import FrameBatch

@@ -18,7 +18,7 @@ from headrace.extraction.image_reader import ImageBatch
 from headrace.models.results import Boxes
 from headrace.sinks.batch_results import BatchResults
 from headrace.sinks.painting import BoxPainter, LabelPainter, Painter
-from headrace.sinks.row_files import writing
+from headrace.sinks.result_rows import writing
 from headrace.sinks.video_file import VideoFile
 from headrace.video.stream_index import StreamIndex
 

@@ -2,16 +2,15 @@
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TextIO
 
 from headrace.atomic_file import partial_of
 from headrace.models.results import Boxes, ClassNames
 from headrace.sinks.batch_results import BatchResults
-from headrace.sinks.result_rows import box_rows
-from headrace.sinks.row_files import json_line, writing
+from headrace.sinks.result_rows import box_rows, json_line, writing
 
 NAME: Final = "coco.json"
 """File name in the output folder."""
@@ -52,7 +51,7 @@ class CocoFile:
         self._is_complete = False
         self._parts = [partial_of(folder / part) for part in PARTS]
         self._files: list[TextIO] = []
-        with self._writing():
+        with writing(self._path, self._clear):
             for part in self._parts:
                 self._files.append(part.open("w+", encoding="utf-8"))
             self._files[0].write(f'{{"info": {json.dumps(_INFO)}, "images": [')
@@ -60,7 +59,7 @@ class CocoFile:
     def write(self, results: BatchResults[Boxes]) -> None:
         """Append the frames of a batch: see `ResultSink.write`."""
         images, annotations = self._files
-        with self._writing():
+        with writing(self._path, self._clear):
             for location, boxes in box_rows(results, self._sources):
                 self._num_images += 1
                 image = _image(location, results.size, self._num_images)
@@ -78,7 +77,7 @@ class CocoFile:
             return
         images, annotations = self._files
         categories = [{"id": k, "name": name} for k, name in sorted(self._categories.items())]
-        with self._writing():
+        with writing(self._path, self._clear):
             annotations.seek(0)
             images.write('\n], "annotations": [')
             shutil.copyfileobj(annotations, images)
@@ -98,15 +97,6 @@ class CocoFile:
     def outputs(self) -> tuple[str, ...]:
         """The file, once complete."""
         return (NAME,) if self._is_complete else ()
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        with writing(self._path):
-            try:
-                yield
-            except OSError:
-                self._clear()
-                raise
 
     def _clear(self) -> None:
         files, self._files = self._files, []

@@ -1,36 +1,35 @@
-"""Painters of results on frames: a label along the top, or boxes."""
+"""Painters of results on frames, and images of several frames: a mosaic, a row with captions."""
 
+import math
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from headrace.errors import ConfigError, reason_of
 from headrace.models.results import Boxes, Labels
+from headrace.runtime.clock import Clock
 from headrace.sinks.batch_results import BatchResults
 
 
-@dataclass(frozen=True)
-class Caption:
-    """The two texts of an `Overlay`."""
+def make_caption(results: BatchResults[Any], k: int) -> tuple[str, str]:
+    """Return the two texts of an `Overlay` for frame `k` of a batch: label and note.
 
-    label: str
-    """Likeliest class: `street sign`; for a detector, its classes: `dog, person ×2`."""
-    note: str
-    """Confidence and frame index: `93%   #120`; for a detector, `#120`."""
-
-
-def make_caption(results: BatchResults[Any], k: int) -> Caption:
-    """Return the caption of frame `k` of a batch."""
+    `street sign`, `93%   #120`; for a detector, its classes and the index of the frame: `dog,
+    person ×2`, `#120`.
+    """
     index, output = results.batch.index[k], results.output
     if isinstance(output, Boxes):
         counts = Counter(output.labels[k])
         label = ", ".join(name if n == 1 else f"{name} ×{n}" for name, n in counts.items())
-        return Caption(label, f"#{index}")
+        return label, f"#{index}"
     labels: Labels = output
-    return Caption(labels.names[k][0], f"{labels.confidence[k][0]:.0%}   #{index}")
+    return labels.names[k][0], f"{labels.confidence[k][0]:.0%}   #{index}"
 
 
 _MIN_TEXT_PIXELS = 10
@@ -101,8 +100,7 @@ class LabelPainter:
 
     def paint(self, results: BatchResults[Labels], k: int) -> NDArray[np.uint8]:
         """Return frame `k` with its label: see `Painter.paint`."""
-        caption = make_caption(results, k)
-        return self._overlay.draw(results.batch.frames[k], caption.label, caption.note)
+        return self._overlay.draw(results.batch.frames[k], *make_caption(results, k))
 
 
 class BoxPainter:
@@ -140,3 +138,128 @@ class BoxPainter:
         end = left + self._font.getlength(text) + 4
         canvas.rectangle((left, above, end, above + band), fill=color)
         canvas.text((left + 2, above + 1), text, fill="white", font=self._font)
+
+
+class LatestImages:
+    """Latest frame of each source: frames from one thread, images in any thread."""
+
+    def __init__(self, names: tuple[str, ...], clock: Clock) -> None:
+        """Start without frames; `names`: names of the sources, for captions."""
+        self._names = names
+        self._clock = clock
+        self._latest: Mapping[int, tuple[int, Tile]] = {}
+        """Source → time in ns and frame."""
+
+    def show(self, results: BatchResults[Any]) -> None:
+        """Keep the newest frame of a batch; copies it."""
+        batch, output = results.batch, results.output
+        tile = Tile(
+            frame=batch.frames[-1].copy(),
+            caption=make_caption(results, -1),
+            name=self._names[batch.video],
+            boxes=output if isinstance(output, Boxes) else None,
+        )
+        # A new mapping: another thread may be drawing the old one.
+        self._latest = {**self._latest, batch.video: (self._clock.now_ns(), tile)}
+
+    def image(self) -> Image.Image:
+        """Return the mosaic of all latest frames; call it after the first `show`."""
+        now_ns = self._clock.now_ns()
+        latest = (self._latest[source] for source in sorted(self._latest))
+        return mosaic([replace(tile, age_seconds=(now_ns - at_ns) / 1e9) for at_ns, tile in latest])
+
+
+WIDTH: Final = 1280
+"""Max width of the image, pixels."""
+_ROUNDING: Final = 0.01
+"""Tolerance of the scale: a tile may exceed its share of the width by a pixel."""
+OLD_SECONDS: Final = 2.0
+"""Age in seconds above which a tile displays it."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tile:
+    """A frame with its texts and boxes."""
+
+    frame: NDArray[np.uint8]
+    """uint8 [H, W, 3] in [0, 255], RGB."""
+    caption: tuple[str, str]
+    """See `make_caption`."""
+    name: str
+    """Name of its source; shown with several tiles."""
+    age_seconds: float = 0.0
+    boxes: Boxes | None = None
+    """Boxes of a batch, whose last image is this frame; None: no boxes."""
+
+
+def mosaic(tiles: Sequence[Tile]) -> Image.Image:
+    """Return one RGB image of all tiles, at least one, in a square grid.
+
+    Each tile is shrunk by an integer factor to fit, never enlarged. Takes about 3 ms for 720p.
+    """
+    columns = math.ceil(math.sqrt(len(tiles)))
+    max_side = WIDTH // columns
+    images = [_draw_tile(tile, max_side, is_alone=len(tiles) == 1) for tile in tiles]
+    width = max(image.width for image in images)
+    height = max(image.height for image in images)
+    rows = math.ceil(len(tiles) / columns)
+    grid = Image.new("RGB", (columns * width, rows * height))
+    for k, image in enumerate(images):
+        row, column = divmod(k, columns)
+        left, top = (width - image.width) // 2, (height - image.height) // 2
+        grid.paste(image, (column * width + left, row * height + top))
+    return grid
+
+
+def _draw_tile(tile: Tile, max_side: int, *, is_alone: bool) -> Image.Image:
+    frame = _shrink(tile.frame, max_side)
+    if tile.boxes is not None:
+        scale = frame.shape[1] / tile.frame.shape[1]
+        frame = BoxPainter(frame.shape[:2]).draw(frame, tile.boxes, -1, scale)
+    label, note = tile.caption
+    if not is_alone:
+        label = f"{tile.name}: {label}"
+        if tile.age_seconds > OLD_SECONDS:
+            note = f"{tile.age_seconds:.0f} s old"
+    return Image.fromarray(Overlay(frame.shape[:2]).draw(frame, label, note))
+
+
+def _shrink(frame: NDArray[np.uint8], max_side: int) -> NDArray[np.uint8]:
+    """Return the frame, shrunk by an integer factor: 1.3 ms for 1080p; other factors take 10 ms."""
+    factor = math.ceil(max(frame.shape) / max_side - _ROUNDING)
+    return frame if factor <= 1 else np.asarray(Image.fromarray(frame).reduce(factor))
+
+
+_GAP, _CAPTION, _MARGIN = 8, 24, 4
+"""Pixels between columns, height of a caption, and pixels around its text."""
+_FONT_SIZE = 14
+
+
+def write_side_by_side(path: Path, frames: Sequence[tuple[NDArray[np.uint8], str]]) -> None:
+    """Write one image with all frames (uint8 [H, W, 3] RGB) side by side, each above its caption.
+
+    A column is at least as wide as its caption; narrower frames are left-aligned.
+
+    Raises:
+        ConfigError: the folder cannot be written, or the suffix is not of an image format.
+    """
+    font = ImageFont.load_default(size=_FONT_SIZE)
+    widths = [
+        max(frame.shape[1], math.ceil(font.getlength(caption)) + 2 * _MARGIN)
+        for frame, caption in frames
+    ]
+    height = max(frame.shape[0] for frame, _ in frames)
+    size = (sum(widths) + _GAP * (len(widths) - 1), height + _CAPTION)
+    image, left = Image.new("RGB", size, "white"), 0
+    canvas = ImageDraw.Draw(image)
+    for (frame, caption), width in zip(frames, widths, strict=True):
+        image.paste(Image.fromarray(frame), (left, 0))
+        canvas.text((left + _MARGIN, height + _MARGIN), caption, fill="black", font=font)
+        left += width + _GAP
+    try:
+        image.save(path)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"cannot write the picture {path}: {reason_of(error)}; "
+            "give a path that ends in .png, in a folder that can be written to"
+        ) from error

@@ -9,7 +9,7 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.fan_out import FanOut, SinkSpec
 from headrace.runtime.supervisor import LineRpcProcess
 from headrace.sinks.batch_results import BatchResults
-from headrace.sinks.latest_images import LatestImages
+from headrace.sinks.painting import LatestImages
 
 _PROGRAM: Final = "headrace.sinks.window_main"
 

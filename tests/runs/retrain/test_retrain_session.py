@@ -13,7 +13,7 @@ from headrace.decode.read_clip import load_clip
 from headrace.errors import ConfigError
 from headrace.models.load import load_classifier
 from headrace.profiling.findings.verdict import find
-from headrace.profiling.metrics_csv import metrics_csv
+from headrace.profiling.metrics import metrics_csv
 from headrace.profiling.session import Session
 from headrace.report.folder import write_run
 from headrace.runs.retrain.retrain_session import RetrainRunner

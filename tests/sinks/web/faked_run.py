@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from headrace.models.results import Labels
-from headrace.profiling.stage_records import ItemCounts
+from headrace.profiling.run_records import ItemCounts
 from headrace.sinks.batch_results import BatchResults
 from headrace.sinks.web.status import (
     DropStatus,

@@ -6,11 +6,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.errors import BackendError
-from headrace.sinks.web.access_control import Guard, RequestInfo
 from headrace.sinks.web.open_page import open_web_view
 from headrace.sinks.web.prometheus import CONTENT_TYPE, metrics_text
 from headrace.sinks.web.status import health
-from headrace.sinks.web.web_options import WebOptions
+from headrace.sinks.web.web_options import Guard, WebOptions
 from sinks.web.faked_run import ANY_PORT, DOOR, faked_run, fetch, source, status
 
 
@@ -87,8 +86,8 @@ OPEN = Guard(is_local=False, hosts=frozenset({"box"}), token=TOKEN)
 def denial(guard: Guard, **request) -> int | None:
     """Return the HTTP status of a denied request; None: allowed."""
     defaults = {"method": "GET", "headers": {"host": "localhost"}}
-    result = guard.check(RequestInfo(**{**defaults, **request}))
-    return None if result is None else result.status
+    result = guard.check(**{**defaults, **request})
+    return None if result is None else result[0]
 
 
 HOSTS = {

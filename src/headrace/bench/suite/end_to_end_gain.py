@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from headrace.bench.benchmark import StageWork
 from headrace.profiling.number_format import decimal
 from headrace.profiling.provenance import Scalar
-from headrace.profiling.stage_records import ROLES, Role
+from headrace.profiling.run_records import ROLES, Role
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,9 @@ from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord, rea
 from headrace.measuring.interleaved import ALIKE, SAME_AGAIN
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal, listing, seconds
-from headrace.profiling.stage_records import ROLES
+from headrace.profiling.run_records import ROLES
 from headrace.report.benchmark_page import BenchmarkPage
-from headrace.report.drawing import Chart
+from headrace.report.page import Chart
 
 Standing = Literal["gain", "part", "none", "unsure", "missing"]
 """*gain*: end to end; *part*: gain of one part with unknown share; *none*: no gain shown;

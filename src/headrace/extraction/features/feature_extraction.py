@@ -33,9 +33,8 @@ from headrace.extraction.ray.open_cluster import on_ray
 from headrace.extraction.videos import Videos
 from headrace.extras import check_extra
 from headrace.profiling.number_format import counted, megabytes, seconds
-from headrace.profiling.run_records import Setup
+from headrace.profiling.run_records import Role, Setup
 from headrace.profiling.session import Outcome as RunOutcome
-from headrace.profiling.stage_records import Role
 from headrace.records import from_dict, to_dict
 from headrace.runtime.child_process import ChildFunction, Json
 from headrace.runtime.clock import Clock

@@ -14,9 +14,8 @@ from headrace.extraction.proxies.encoder import check_encoder
 from headrace.extraction.proxies.make_proxy import make_proxies
 from headrace.extraction.proxies.proxy_options import ProxyOptions
 from headrace.profiling.number_format import counted, percent
-from headrace.profiling.run_records import Setup
+from headrace.profiling.run_records import Role, Setup
 from headrace.profiling.session import Outcome as RunOutcome
-from headrace.profiling.stage_records import Role
 from headrace.runtime.child_process import ChildFunction
 
 _SAMPLES: Final = 4

@@ -6,13 +6,11 @@ from math import ceil
 from typing import Any, Final
 
 from headrace.profiling.findings.finding import Change
-from headrace.profiling.findings.overload import arrived_per_delivered
-from headrace.profiling.findings.utilization import StageUtilization, gain
+from headrace.profiling.findings.utilization import StageUtilization, arrived_per_delivered, gain
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import listing, three_digits
-from headrace.profiling.run_records import Setup
+from headrace.profiling.run_records import ROLES, Role, Setup
 from headrace.profiling.session import Session
-from headrace.profiling.stage_records import ROLES, Role
 
 WASTEFUL: Final = 1.5
 """Min frames decoded per frame delivered for the advice to re-encode."""

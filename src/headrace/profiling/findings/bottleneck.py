@@ -1,22 +1,76 @@
-"""Bottleneck while frames flowed: the source, a stage or Python overhead."""
+"""Bottleneck of a run: overload, its source, a stage, Python overhead, or its largest part."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from headrace.profiling.findings.advice import best_change, overhead_change
+from headrace.profiling.findings.advice import advised, best_change, overhead_change, share_facts
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.utilization import (
     StageUtilization,
     is_corrected,
     occupancy,
     outage_seconds,
+    overload_drops,
     stage_loads,
 )
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import counted, listing
 from headrace.profiling.number_format import whole_percent as percent
+from headrace.profiling.run_records import ROLES, Role
 from headrace.profiling.session import Session
-from headrace.profiling.stage_records import ROLES
+
+_MAX_GROWTH_MS: Final = 1_000.0
+"""Max growth of latency, in milliseconds, of a session that keeps up."""
+_PARTS: Final = 10
+"""Number of parts of a session; growth is measured from the first to the last part."""
+_MAX_DROPS: Final = 0.05
+"""Max share of dropped frames of a session that keeps up; a reconnection may drop some."""
+
+
+def find_overload(session: Session, metrics: Metrics) -> Finding | None:
+    """Return the finding on overload; None at full speed."""
+    latency = metrics.latency
+    if session.items is None or latency is None:
+        return None
+    drops = overload_drops(session)
+    share = sum(drops.values()) / max(1, session.items.arrived)
+    evidence = tuple(
+        f"{counted(frames, 'frame')}: {cause} at {stage}."
+        for (stage, cause), frames in sorted(drops.items(), key=lambda drop: -drop[1])
+    )
+    if share > _MAX_DROPS:
+        if session.provenance.configuration.get("overload") == "keep-last":
+            evidence += ("--overload keep-last drops by design: the newest frame is kept.",)
+        return Finding(
+            headline=f"Frames came faster than they were processed: {percent(share)} were dropped.",
+            evidence=evidence,
+        )
+    growth_ms = _measure_growth_ms(session)
+    if growth_ms > _MAX_GROWTH_MS:
+        return Finding(
+            headline=f"Fell behind: latency grew by {growth_ms / 1e3:.1f} s, because every frame "
+            "was kept.",
+            change="--overload keep-last, if the newest frames are what you need.",
+        )
+    return Finding(
+        headline=f"Kept up: {'few' if drops else 'no'} frames were dropped for overload; latency "
+        f"{latency.ms.p50:.0f} ms from {latency.base} (median of "
+        f"{counted(latency.ms.count, 'step')}).",
+        bound_by=("source",),
+        evidence=evidence,
+    )
+
+
+def _measure_growth_ms(session: Session) -> float:
+    """Return the mean latency of the last tenth of the steps minus that of the first tenth."""
+    ages = [
+        step.ended_ms - step.arrived_ms
+        for step in session.steps.rows()
+        if step.arrived_ms is not None
+    ][session.warmup_steps :]
+    size = len(ages) // _PARTS
+    return (sum(ages[-size:]) - sum(ages[:size])) / size if size else 0.0
+
 
 ALIKE: Final = 0.9
 """Min busy time of a stage, as a share of the busiest stage's, for a tie."""
@@ -24,7 +78,7 @@ BUSY: Final = 0.5
 """Min busy share of a bottleneck."""
 ENOUGH_STEPS: Final = 90
 """Min measured steps for a verdict and for a p95; with fewer steps, the verdict is a hint."""
-OVERHEAD: Final = 0.3
+_OVERHEAD: Final = 0.3
 """Min share of idle time, with input and room, for a finding on Python overhead."""
 WAITING: Final = 0.5
 """Min starved share of the first stage for a source-bound run."""
@@ -47,9 +101,8 @@ def find_source_bound(session: Session) -> Finding | None:
     )
 
 
-def find_bottleneck(session: Session) -> Finding | None:
+def find_bottleneck(session: Session, metrics: Metrics) -> Finding | None:
     """Return the finding on the bottleneck; None without steps."""
-    metrics = Metrics.of(session)
     loads = sorted(stage_loads(session), key=lambda load: load.busy, reverse=True)
     if not loads:
         return None
@@ -62,8 +115,8 @@ def find_bottleneck(session: Session) -> Finding | None:
         *_queue_evidence(session, top),
         *_core_evidence(session, loads),
         *_outage_evidence(session),
-        *amplification_evidence(metrics, "frame delivered"),
-        *length_evidence(metrics),
+        *_amplification_evidence(metrics, "frame delivered"),
+        *_length_evidence(metrics),
     )
     if top.busy < BUSY:
         return _find_overhead(session, evidence) or Finding(
@@ -91,8 +144,8 @@ def _find_overhead(session: Session, evidence: tuple[str, ...]) -> Finding | Non
         session: A session in which no stage was busy half of the time.
         evidence: Sentences on the utilization of its stages.
     """
-    idle = max(1.0 - load.busy - load.starved - load.blocked for load in stage_loads(session))
-    if idle < OVERHEAD:
+    idle = max(load.idle for load in stage_loads(session))
+    if idle < _OVERHEAD:
         return None
     return Finding(
         headline=f"Bound by Python overhead: {percent(idle)} of the time a stage had input and "
@@ -159,15 +212,78 @@ def _outage_evidence(session: Session) -> Iterator[str]:
         yield f"Not included: {seconds:.0f} s in which no source was connected."
 
 
-def amplification_evidence(metrics: Metrics, item: str) -> tuple[str, ...]:
+def _amplification_evidence(metrics: Metrics, item: str) -> tuple[str, ...]:
     """Return a sentence with the frames decoded per `item`; empty: unknown."""
     if metrics.amplification is None:
         return ()
     return (f"Frames decoded per {item}: {metrics.amplification:.2f}.",)
 
 
-def length_evidence(metrics: Metrics) -> tuple[str, ...]:
+def _length_evidence(metrics: Metrics) -> tuple[str, ...]:
     """Return a warning if there are few steps."""
     if metrics.steps >= ENOUGH_STEPS:
         return ()
     return (f"Only {counted(metrics.steps, 'step')} after warm-up: a hint, not a measurement.",)
+
+
+_TRAINING_PARTS: Final[dict[Role, str]] = {
+    "decode": "waiting for batches",
+    "preprocess": ROLES["preprocess"].phrase,
+    "transfer": ROLES["transfer"].phrase,
+    "model": "forward, backward and optimizer",
+}
+_EXTRACTION_PARTS: Final = {
+    "decode": "decoding",
+    "prepare": "preprocessing",
+    "transfer": "the transfer to the device",
+    "model": "the model",
+    "encode": "encoding pictures",
+    "write": "writing files",
+    "compare": "comparing proxies with their originals",
+}
+
+
+def find_training_bound(session: Session, metrics: Metrics) -> Finding | None:
+    """Return the finding on the largest part of a training; None for other kinds of session."""
+    if session.kind != "retrain" or metrics.cost is None:
+        return None
+    roles = metrics.cost.roles
+    total = sum(roles.values())
+    top = max(roles, key=lambda role: roles[role])
+    share = roles[top] / total if total else 0.0
+    parts = ", ".join(f"{load.name} {percent(load.busy)}" for load in stage_loads(session))
+    return Finding(
+        headline=f"Bound by {ROLES[top].phrase}: {_TRAINING_PARTS[top]} took {percent(share)} "
+        "of a step.",
+        bound_by=(top,),
+        evidence=(f"Shares of the loop's time: {parts}.", *_length_evidence(metrics)),
+        advice=advised("retrain", top, share_facts(session, metrics, share)),
+    )
+
+
+def find_extraction_bound(session: Session, metrics: Metrics) -> Finding | None:
+    """Return the finding on the largest part of an extraction; None for other kinds of session."""
+    if session.kind != "extract" or metrics.cost is None:
+        return None
+    costs = metrics.cost.stages
+    total = sum(costs.values())
+    if not total:
+        return None
+    top = max(costs, key=lambda name: costs[name])
+    loads = stage_loads(session)
+    parts = ", ".join(f"{name} {percent(cost / total)}" for name, cost in costs.items())
+    workers = max(load.workers for load in loads)
+    subject = f"{workers} workers were" if workers > 1 else "The worker was"
+    busy = percent(min(1.0, sum(load.busy for load in loads)))
+    share = costs[top] / total
+    return Finding(
+        headline=f"Bound by {_EXTRACTION_PARTS.get(top, top)}: {percent(share)} of the workers' "
+        "time.",
+        bound_by=tuple(load.role for load in loads if load.name == top),
+        evidence=(
+            f"Shares of the work: {parts}.",
+            f"{subject} busy {busy} of the time.",
+            *_amplification_evidence(metrics, "frame used" if "model" in costs else "picture"),
+        ),
+        advice=advised("extract", top, share_facts(session, metrics, share)),
+    )

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from headrace.profiling.number_format import times
 from headrace.profiling.provenance import Scalar
-from headrace.profiling.stage_records import Role
+from headrace.profiling.run_records import Role
 
 LoopBound = Literal["step", "loading", "loader workers", "queue transfer"]
 Bound = Role | LoopBound | Literal["start-up", "source", "Python overhead"]

@@ -96,8 +96,6 @@ class StepCause:
 
     name: str
     """A part of a step, or one of the causes above; empty: no part takes enough of the step."""
-    ms: float
-    """Mean time of the cause per step."""
     headline: str
     """End of a headline, from a comma on; empty without a cause."""
     change: Change
@@ -109,17 +107,16 @@ def find_step_cause(load: LoopLoad) -> StepCause:
     costs = {} if inside is None else _measure_causes(load, inside)
     name = max(costs, key=lambda cause: costs[cause], default="")
     if inside is None or not name:
-        return StepCause(name="", ms=0.0, headline="", change=_any_change())
+        return StepCause(name="", headline="", change=_any_change())
     gil_ms = min(_gil_ms(inside), load.step_ms)
     if load.step_ms and gil_ms >= _MIN_GIL_WAIT * load.step_ms:
         name, costs[GIL] = GIL, gil_ms
     elif costs[name] < _LARGE * load.step_ms:
-        return StepCause(name="", ms=0.0, headline="", change=_any_change())
+        return StepCause(name="", headline="", change=_any_change())
     place = _main_place(inside, name)
     where = f" at {_describe(place)}" if place and name == OWN_CODE else ""
     return StepCause(
         name=name,
-        ms=costs[name],
         headline=f", {three_digits(costs[name])} of them {_WORDS[name].headline}{where}",
         change=_build_change(load, name, costs[name], place),
     )

@@ -1,11 +1,12 @@
-"""Utilization of each stage while frames flowed, and the end-to-end gain of a faster stage."""
+"""Load of each stage: utilization while frames flowed, drops, and the gain of a faster stage."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from headrace.profiling.findings.loop_simulation import QUIET
+from headrace.profiling.run_records import QueueRecord, Role, StageRecord
 from headrace.profiling.session import Session
-from headrace.profiling.stage_records import QueueRecord, Role, StageRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ def stage_loads(session: Session) -> tuple[StageUtilization, ...]:
     On a busy machine, waits for a core are subtracted, and the time in which frames flowed is
     shortened so that the busiest stage stays as busy as it was.
     """
-    seconds = flow_seconds(session)
+    seconds = _flow_seconds(session)
     if not seconds:
         return ()
     loads = tuple(_measure_stage(stage, seconds) for stage in session.stages)
@@ -68,7 +69,7 @@ def _without_waits(loads: Sequence[StageUtilization]) -> tuple[StageUtilization,
     )
 
 
-def flow_seconds(session: Session) -> float:
+def _flow_seconds(session: Session) -> float:
     """Return the time from the start of the first step to the last output, without outages.
 
     0 without steps.
@@ -101,7 +102,7 @@ def outage_seconds(session: Session) -> float:
 
 def occupancy(queue: QueueRecord, session: Session) -> float:
     """Return the mean occupancy of a queue while frames flowed."""
-    return min(1.0, queue.occupancy_mean * queue.elapsed_seconds / flow_seconds(session))
+    return min(1.0, queue.occupancy_mean * queue.elapsed_seconds / _flow_seconds(session))
 
 
 def _measure_stage(stage: StageRecord, seconds: float) -> StageUtilization:
@@ -145,3 +146,24 @@ def _pace(loads: Sequence[tuple[float, int]], core_share: float, cores: int | No
     slowest = max(busy for busy, _ in loads)
     shared = sum(busy * workers for busy, workers in loads) / cores if cores else 0.0
     return core_share * max(slowest, shared)
+
+
+_OVERLOAD_CAUSES: Final = ("overflow", "stale", "late")
+"""Causes of drops that indicate overload."""
+
+
+def arrived_per_delivered(session: Session) -> float:
+    """Return (frames delivered + frames dropped for overload) ÷ frames delivered."""
+    if session.items is None or not session.items.delivered:
+        return 1.0
+    return 1.0 + sum(overload_drops(session).values()) / session.items.delivered
+
+
+def overload_drops(session: Session) -> dict[tuple[str, str], int]:
+    """Return (stage, cause) → frames dropped for overload; drops of sinks do not count."""
+    return {
+        (stage.name, cause): frames
+        for stage in session.stages
+        for cause, frames in stage.dropped.items()
+        if cause in _OVERLOAD_CAUSES and frames and stage.role != "sink"
+    }

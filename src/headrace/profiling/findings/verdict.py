@@ -5,13 +5,17 @@ from dataclasses import replace
 from typing import Final
 
 from headrace.profiling.findings.advice import CLIPS, reads_pictures
-from headrace.profiling.findings.bottleneck import find_bottleneck, find_source_bound
+from headrace.profiling.findings.bottleneck import (
+    find_bottleneck,
+    find_extraction_bound,
+    find_overload,
+    find_source_bound,
+    find_training_bound,
+)
 from headrace.profiling.findings.data_stall import find_data_stall, find_loader_start
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.inside_step import find_memory_growth
 from headrace.profiling.findings.loop_simulation import QUIET
-from headrace.profiling.findings.overload import find_overload
-from headrace.profiling.findings.time_shares import find_extraction_bound, find_training_bound
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import counted
 from headrace.profiling.number_format import whole_percent as percent
@@ -40,17 +44,18 @@ def _find_all(session: Session) -> tuple[Finding, ...]:
         if start is None:
             return stalls
         return (start, *stalls) if start.bound_by else (*stalls, start)
-    overload = find_overload(session)
+    metrics = Metrics.of(session)
+    overload = find_overload(session, metrics)
     bound = None
     if overload is None or "source" not in overload.bound_by:
         bound = (
-            find_training_bound(session)
-            or find_extraction_bound(session)
+            find_training_bound(session, metrics)
+            or find_extraction_bound(session, metrics)
             or find_source_bound(session)
-            or find_bottleneck(session)
+            or find_bottleneck(session, metrics)
         )
     # A live source is endless, so its start-up does not matter.
-    start_up = None if session.kind == "live" else find_start_up(session)
+    start_up = None if session.kind == "live" else _find_start_up(session, metrics)
     if start_up is not None and bound is not None and bound.bound_by:
         by = bound.headline.partition(":")[0].removeprefix("Bound ")
         start_up = replace(start_up, headline=f"{start_up.headline[:-1]}; after that, {by}.")
@@ -99,10 +104,10 @@ def _suggest_longer(session: Session) -> str | None:
     return f"{longer}."
 
 
-def find_start_up(session: Session) -> Finding | None:
+def _find_start_up(session: Session, metrics: Metrics) -> Finding | None:
     """Return a finding if more than half of the time passed before the first step."""
     before = sum(part.seconds for part in session.startup)
-    inside = Metrics.of(session).startup_seconds
+    inside = metrics.startup_seconds
     total = before + session.wall_seconds
     if before + inside <= total / 2:
         return None

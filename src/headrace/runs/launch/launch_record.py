@@ -11,9 +11,8 @@ from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import counted
 from headrace.profiling.provenance import CommandLine, Provenance, Record, Text
-from headrace.profiling.run_records import Usage
+from headrace.profiling.run_records import Role, Share, Usage
 from headrace.profiling.session import NOT_ALL, Session
-from headrace.profiling.stage_records import Role, Share
 from headrace.runtime.child_process import CompletedChild
 
 WorkerOutcome = Literal["complete", "interrupted", "failed", "died", "not begun"]

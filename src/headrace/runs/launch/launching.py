@@ -14,8 +14,7 @@ from headrace.errors import BackendError, ConfigError
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Record, Text
 from headrace.profiling.resource_usage import ProcessorShare
-from headrace.profiling.session import Session
-from headrace.profiling.steps import Step
+from headrace.profiling.session import Session, Step
 from headrace.redaction import masked
 from headrace.runs.launch.launch_record import (
     Figures,

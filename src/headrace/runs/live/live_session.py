@@ -15,8 +15,8 @@ from headrace.models.model import Model
 from headrace.profiling.input_records import EventRecord, SourceRecord, lost_frame
 from headrace.profiling.provenance import Scalar, record_of
 from headrace.profiling.recorder import Recorder
-from headrace.profiling.stage_records import ItemCounts, QueueRecord, StageRecord
-from headrace.profiling.steps import Step
+from headrace.profiling.run_records import ItemCounts, QueueRecord, StageRecord
+from headrace.profiling.session import Step
 from headrace.runs.live.live_batches import ModelRunner, ViewBatch
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runs.live.live_sources import FileSource, drop_policy_of, latency_base, open_sources

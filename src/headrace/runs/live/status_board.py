@@ -11,9 +11,8 @@ import numpy as np
 
 from headrace.errors import first_line
 from headrace.live.live_source import Event, EventKind, LiveSource
-from headrace.profiling.session import Pace
-from headrace.profiling.stage_records import ItemCounts
-from headrace.profiling.steps import Step
+from headrace.profiling.run_records import ItemCounts
+from headrace.profiling.session import Pace, Step
 from headrace.runs.live.live_pipeline import LivePipeline, SourceProgress
 from headrace.runs.live.sink_stage import LiveSinks, Results
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime, iso_text

@@ -33,7 +33,7 @@ from headrace.models.model import (
 from headrace.models.outputs import ToLabels
 from headrace.models.results import ClassNames, Labels
 from headrace.preprocess.levels import Preprocess, build_preprocess
-from headrace.profiling.stage_records import Role
+from headrace.profiling.run_records import Role
 from headrace.runs.model_setup import StartupTimer, compute_resources
 from headrace.runs.retrain.retrain_options import TrainOptions
 from headrace.runs.run_options import ComputeOptions

@@ -15,10 +15,8 @@ from headrace.errors import ConfigError
 from headrace.models.device import transfer
 from headrace.profiling.input_records import DecodeStats, LostFrame, lost_frame, summarize_all
 from headrace.profiling.recorder import Recorder
-from headrace.profiling.run_records import Accuracy, TrainingRecord
-from headrace.profiling.session import Kind
-from headrace.profiling.stage_records import StageRecord
-from headrace.profiling.steps import Step
+from headrace.profiling.run_records import Accuracy, StageRecord, TrainingRecord
+from headrace.profiling.session import Kind, Step
 from headrace.runs.model_setup import StartupTimer, precision_notes, run_setup
 from headrace.runs.output_folder import HEAD, prepare_folder
 from headrace.runs.retrain.labelled_dataset import LabelledDataset

@@ -1,5 +1,5 @@
 """Web page of a live run, and its metrics for programs.
 
-Begin with `web_app.py`, then `web_sink.py`.
-Access control (`access_control.py`) and Prometheus (`prometheus.py`) are independent of the rest.
+Begin with `web_sink.py`.
+Access control (`web_options.py`) and Prometheus (`prometheus.py`) are independent of the rest.
 """

@@ -6,8 +6,8 @@ from typing import Final, Literal
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.profiling.provenance import Record, Text
+from headrace.profiling.run_records import ItemCounts
 from headrace.profiling.session import Pace
-from headrace.profiling.stage_records import ItemCounts
 from headrace.runtime.clock import Clock
 
 SourceState = Literal["connecting", "live", "stalled", "reconnecting", "ended", "failed"]

@@ -5,7 +5,7 @@ import pytest
 from torch.utils.data import DataLoader, Dataset, Subset
 
 import headrace
-from headrace.instrumentation.loader_info import describe_loader
+from headrace.instrumentation.dataloader_hook import describe_loader
 from instrumentation.loaders import Numbers, Stream
 
 

@@ -1,4 +1,4 @@
-"""Boxes in files: COCO JSON, a Parquet table, and annotated images."""
+"""Predictions and boxes as rows of files."""
 
 import json
 from contextlib import closing
@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow.parquet
+import pytest
 from PIL import Image
 
 from headrace.models.results import ClassNames
@@ -14,13 +15,70 @@ from headrace.sinks.annotated import AnnotatedImages
 from headrace.sinks.batch_results import Arrival
 from headrace.sinks.coco import CocoFile
 from headrace.sinks.painting import BoxPainter
-from headrace.sinks.result_rows import open_boxes
-from sinks.made import DOG, frames_with_boxes, images_with_boxes
+from headrace.sinks.result_rows import open_boxes, open_predictions
+from runs.kit import predictions
+from sinks.made import DOG, frames_with_boxes, images_with_boxes, labelled_frames
 
+SOURCES = ("a.mp4", "b.mp4")
 NAMES = ClassNames(names=("__background__", "person", *["N/A"] * 16, "dog"))
+KINDS = pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 
 
-def written(folder, *batches, names=NAMES) -> dict:
+def written(kind, folder, *batches, top_k=1):
+    """Write batches in a format; return the rows read back, and the outputs."""
+    sink = open_predictions(kind, folder, SOURCES, top_k=top_k)
+    with closing(sink):
+        for batch in batches:
+            sink.write(batch)
+    return predictions(folder, kind), sink.outputs
+
+
+@KINDS
+def test_each_frame_is_a_row_with_its_video_and_exact_time(tmp_path, kind):
+    rows, outputs = written(kind, tmp_path, labelled_frames(0, 2), labelled_frames(7, 1, video=1))
+    assert outputs == (f"predictions.{kind}",)
+    assert [path.name for path in tmp_path.iterdir()] == [f"predictions.{kind}"]
+    assert [(row["source"], row["index"], row["pts"]) for row in rows] == [
+        *(("a.mp4", 0, 0), ("a.mp4", 1, 3000)),
+        ("b.mp4", 7, 21000),
+    ]
+    assert rows[2] == {
+        **{"source": "b.mp4", "index": 7, "pts": 21000, "pts_seconds": 0.233333},
+        **{"label": "cat", "confidence": 0.75},
+    }
+
+
+@KINDS
+def test_with_top_k_a_row_has_all_classes_the_likeliest_first(tmp_path, kind):
+    ((row,), _) = written(kind, tmp_path, labelled_frames(0, 1, top_k=3), top_k=3)
+    assert (row["label"], row["confidence"]) == ("cat", 0.75)
+    assert row["labels"] == ["cat", "dog", "owl"]
+    assert row["confidences"] == [0.75, 0.125, 0.0625]
+
+
+def test_both_formats_hold_the_same_rows(tmp_path):
+    batches = [labelled_frames(k, 3, top_k=2) for k in range(0, 9, 3)]
+    lines, _ = written("jsonl", tmp_path, *batches, top_k=2)
+    table, _ = written("parquet", tmp_path, *batches, top_k=2)
+    assert lines == table
+
+
+def test_without_a_frame_there_is_no_file(tmp_path):
+    sinks = [open_predictions(kind, tmp_path, SOURCES, top_k=1) for kind in ("jsonl", "parquet")]
+    for sink in (*sinks, CocoFile(tmp_path, [], NAMES), open_boxes("parquet", tmp_path, [])):
+        sink.close()
+        sink.close()
+        assert sink.outputs == ()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_appears_only_when_complete(tmp_path):
+    with closing(open_predictions("parquet", tmp_path, SOURCES, top_k=1)) as sink:
+        sink.write(labelled_frames(0, 2))
+        assert not (tmp_path / "predictions.parquet").exists()
+
+
+def coco_of(folder, *batches, names=NAMES) -> dict:
     folder.mkdir(exist_ok=True)
     sink = CocoFile(folder, ["a.mp4", "b.mp4"], names)
     for batch in batches:
@@ -34,20 +92,13 @@ def written(folder, *batches, names=NAMES) -> dict:
 
 
 def test_a_coco_file_has_every_frame_and_each_box_as_corner_and_size(holds, tmp_path):
-    coco = written(tmp_path, frames_with_boxes(7, 2, video=1), frames_with_boxes(0, 1))
+    coco = coco_of(tmp_path, frames_with_boxes(7, 2, video=1), frames_with_boxes(0, 1))
     holds("coco.json", json.dumps(coco, indent=1) + "\n")
 
 
 def test_images_are_named_by_their_paths_and_have_no_times(holds, tmp_path):
-    coco = written(tmp_path, images_with_boxes("ä.png", "b.jpg"), names=ClassNames(names=None))
+    coco = coco_of(tmp_path, images_with_boxes("ä.png", "b.jpg"), names=ClassNames(names=None))
     holds("coco_of_pictures.json", json.dumps(coco, indent=1) + "\n")
-
-
-def test_without_a_frame_there_is_no_file(tmp_path):
-    for sink in (CocoFile(tmp_path, [], NAMES), open_boxes("parquet", tmp_path, [])):
-        sink.close()
-        assert sink.outputs == ()
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_table_has_a_row_for_each_box_and_no_times_for_images(holds, tmp_path):
@@ -83,7 +134,7 @@ def test_a_frame_of_a_live_run_is_a_line_with_its_boxes_and_arrival(tmp_path):
     [first, _] = pyarrow.parquet.read_table(tmp_path / "boxes.parquet").to_pylist()
     assert (first["segment"], first["arrival_time"]) == (2, arrival_time)
     assert first["capture_time"] is None
-    image = written(tmp_path / "coco", results)["images"][0]
+    image = coco_of(tmp_path / "coco", results)["images"][0]
     assert {name: image[name] for name in fields} == fields
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import PositiveInt
 
 from headrace.errors import ConfigError
-from headrace.profiling.comparison.environment_diff import (
+from headrace.profiling.environment_diff import (
     EnvironmentDifference,
     disturbances,
     environment_differences,
@@ -17,14 +17,16 @@ from headrace.profiling.comparison.environment_diff import (
     session_warnings,
     warnings,
 )
-from headrace.profiling.comparison.estimate import (
+from headrace.profiling.figures import (
     LEVEL,
+    Figure,
     RunSpread,
+    Unit,
+    figures,
     relative,
     spread_within,
     widened,
 )
-from headrace.profiling.comparison.figures import Figure, Unit, figures
 from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.session import Session
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from headrace.profiling.findings.verdict import is_busy
-from headrace.profiling.provenance import Machine, Provenance, Record, Text
+from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.session import Session
 
 _ABSENT: Final = "–"
@@ -28,33 +28,23 @@ class EnvironmentDifference(Record):
 
 def environment_differences(first: Session, other: Session) -> tuple[EnvironmentDifference, ...]:
     """Return everything that differs between two sessions, except their figures."""
-    a, b = first.provenance, other.provenance
-    return machine_differences(a, b) + _diff(
-        ("command", _command(a), _command(b)),
-        ("configuration", _options(a), _options(b)),
-        ("input", _inputs(first), _inputs(other)),
-        ("run", _run(first), _run(other)),
-    )
+    return _diff(_values(first), _values(other))
 
 
 def machine_differences(first: Provenance, other: Provenance) -> tuple[EnvironmentDifference, ...]:
     """Return the differences of versions and machine."""
-    return _diff(
-        ("versions", _versions(first), _versions(other)),
-        ("machine", _machine(first.machine), _machine(other.machine)),
-    )
+    return _diff(_machine_values(first), _machine_values(other))
 
 
 def _diff(
-    *parts: tuple[str, dict[str, str], dict[str, str]],
+    first: Mapping[str, Mapping[str, str]], other: Mapping[str, Mapping[str, str]]
 ) -> tuple[EnvironmentDifference, ...]:
+    """Return the differences between two mappings: part → name → value."""
     return tuple(
-        EnvironmentDifference(
-            part=part, name=name, first=a.get(name, _ABSENT), other=b.get(name, _ABSENT)
-        )
-        for part, a, b in parts
-        for name in dict.fromkeys([*a, *b])
-        if a.get(name, _ABSENT) != b.get(name, _ABSENT)
+        EnvironmentDifference(part=part, name=name, first=a, other=b)
+        for part, values in first.items()
+        for name in dict.fromkeys([*values, *other[part]])
+        if (a := values.get(name, _ABSENT)) != (b := other[part].get(name, _ABSENT))
     )
 
 
@@ -133,24 +123,30 @@ def command_without_out(provenance: Provenance) -> list[str]:
     return words
 
 
-def _versions(provenance: Provenance) -> dict[str, str]:
-    commit = provenance.commit or _ABSENT
-    return {"headrace": provenance.headrace, "commit": commit, **provenance.versions}
-
-
-def _machine(machine: Machine) -> dict[str, str]:
-    values = machine.model_dump(exclude={"gpus", "ffmpeg", "python", "available_bytes"})
+def _machine_values(provenance: Provenance) -> dict[str, dict[str, str]]:
+    machine, commit = provenance.machine, provenance.commit or _ABSENT
+    hardware = machine.model_dump(exclude={"gpus", "ffmpeg", "python", "available_bytes"})
     gpus = {f"GPU {k}": f"{gpu.name}, driver {gpu.driver}" for k, gpu in enumerate(machine.gpus)}
-    return {name: _text(value) for name, value in values.items()} | gpus | machine.ffmpeg
+    return {
+        "versions": {"headrace": provenance.headrace, "commit": commit, **provenance.versions},
+        "machine": {name: _text(value) for name, value in hardware.items()} | gpus | machine.ffmpeg,
+    }
 
 
-def _command(provenance: Provenance) -> dict[str, str]:
-    return {"command": " ".join(command_without_out(provenance))}
-
-
-def _options(provenance: Provenance) -> dict[str, str]:
-    options = provenance.configuration.items()
-    return {name: _text(value) for name, value in options if name != _OUT}
+def _values(session: Session) -> dict[str, dict[str, str]]:
+    options = session.provenance.configuration.items()
+    return {
+        **_machine_values(session.provenance),
+        "command": {"command": " ".join(command_without_out(session.provenance))},
+        "configuration": {name: _text(value) for name, value in options if name != _OUT},
+        "input": _inputs(session),
+        "run": {
+            "kind": session.kind,
+            "pace": session.pace,
+            "outcome": session.outcome,
+            "warm-up steps": str(session.warmup_steps),
+        },
+    }
 
 
 def _inputs(session: Session) -> dict[str, str]:
@@ -166,15 +162,6 @@ def _inputs(session: Session) -> dict[str, str]:
 
 def _label(index: int, name: str) -> str:
     return name if not index else f"{name} of input {index + 1}"
-
-
-def _run(session: Session) -> dict[str, str]:
-    return {
-        "kind": session.kind,
-        "pace": session.pace,
-        "outcome": session.outcome,
-        "warm-up steps": str(session.warmup_steps),
-    }
 
 
 def _digests(session: Session) -> list[str | None]:

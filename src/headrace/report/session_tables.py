@@ -1,13 +1,15 @@
-"""Table of damaged frames and lost videos; consecutive frames with one cause are one row."""
+"""Tables of a report: damaged frames and lost videos, events, workers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Final
 
 from headrace.profiling.input_records import LostFrame
-from headrace.profiling.number_format import count, counted
+from headrace.profiling.number_format import count, counted, percent, short_names
 from headrace.profiling.session import Session
 
+WORKER_HEADERS: Final = ("worker", "steps", "frames", "frames/s", "busy", "queue")
 _MAX_RANGES = 3
 """Max ranges of frames in a row."""
 
@@ -95,3 +97,47 @@ def _name_file(frame: LostFrame, session: Session) -> str:
 def _file_word(session: Session) -> str:
     """Return the word for an input: a run on pictures records no inputs."""
     return "video" if session.inputs or session.sources else "picture"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimelineRow:
+    """One row of the timeline of events."""
+
+    at: str
+    """Time since the start of the run: `3.2 s`."""
+    what: str
+    """Kind of the event: `joined`, `dropped`."""
+    where: str
+    """Short name of the source; empty: none."""
+    words: str
+    """Description, with the number of lost frames; empty: it equals `what`."""
+
+
+def timeline(session: Session) -> Iterator[TimelineRow]:
+    """Yield the events of a session, in order."""
+    names = short_names([source.name for source in session.sources])
+    for event in session.events:
+        frames = f"{counted(event.frames, 'frame')}: " if event.frames else ""
+        yield TimelineRow(
+            at=f"{event.at_seconds:.1f} s",
+            what=event.kind,
+            where="" if event.source is None else names[event.source],
+            words=frames + ("" if event.words == event.kind else event.words),
+        )
+
+
+def worker_rows(session: Session) -> list[tuple[str, ...]]:
+    """Return a row for each worker, under `WORKER_HEADERS`."""
+    return [
+        (
+            worker.name,
+            f"{worker.steps:,}",
+            f"{worker.frames:,}",
+            f"{worker.throughput:.1f}",
+            percent(min(1.0, worker.busy_seconds / worker.span_seconds))
+            if worker.span_seconds
+            else "",
+            f"{worker.queue_seconds:.1f} s",
+        )
+        for worker in session.workers
+    ]

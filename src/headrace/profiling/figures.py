@@ -1,15 +1,18 @@
-"""Estimates of a figure: a bootstrap over the steps of a session, and the spread of runs."""
+"""Figures for the comparison of sessions, with bootstrap estimates and the spread of runs."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Final, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.profiling.number_format import fine_percent
+from headrace.profiling.run_records import ROLES, LoaderRecord, Role
+from headrace.profiling.session import Session
+from headrace.runtime.distribution import P95_SAMPLES
 from headrace.sampling.rho_estimate import resampled_sums, student_975
 
 
@@ -238,3 +241,142 @@ def unshown(least: tuple[float, float]) -> str:
     """`drop of less than 4.4 %, or a rise of less than 4.6 %, would not have been shown`."""
     drop, rise = map(fine_percent, least)
     return f"drop of less than {drop}, or a rise of less than {rise}, would not have been shown"
+
+
+Unit = Literal["frames/s", "samples/s", "ms", "ms per frame", "bytes"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One figure of one session."""
+
+    name: str
+    unit: Unit
+    estimate: BootstrapEstimate
+    more_is_better: bool = False
+    is_of_run: bool = False
+    """Whether the figure has one value per run, and none per step."""
+    holds_source: bool = False
+    """Whether the figure includes the time of the source; that of a paced source includes waits."""
+    share: float = 1.0
+    """Share of the time of a step, in (0, 1]; 1 for figures of whole steps."""
+
+
+def figures(session: Session, seed: int) -> dict[str, Figure]:
+    """Return name → figure of a session, most important first.
+
+    Args:
+        session: A session.
+        seed: Seed of the draws; compared sessions need different seeds.
+    """
+    return {figure.name: figure for figure in _measure(session, seed)}
+
+
+def _measure(session: Session, seed: int) -> Iterator[Figure]:
+    if session.loader is not None:
+        yield from _measure_loop(session, session.loader, seed)
+        return
+    skip, steps = session.warmup_steps, session.steps
+    frames = np.asarray(steps.frames[skip:], dtype=np.float64)
+    ends_ms = np.asarray(steps.started_ms) + np.asarray(steps.total_ms)
+    ends_ms = ends_ms[skip:]
+    gaps = np.diff(ends_ms) / 1e3
+    yield from _ratio("Throughput", "frames/s", frames[1:], gaps, seed, more_is_better=True)
+    yield from _latencies(session, ends_ms, seed)
+    work = {name: np.asarray(column[skip:]) for name, column in steps.work_ms.items()}
+    if work:
+        service = sum(work.values(), np.zeros(len(frames)))
+        yield from _quantiles("Service time", service, seed, holds_source=True)
+    whole_ms = sum(float(column.sum()) for column in work.values())
+    for role, column in _sum_by_role(session, work).items():
+        name, share = ROLES[role].phrase, _share(column, whole_ms)
+        name = name[0].upper() + name[1:]
+        options = {"holds_source": role == "decode", "share": share}
+        yield from _ratio(name, "ms per frame", column, frames, seed, **options)
+    yield from _usage(session)
+
+
+def _measure_loop(session: Session, loader: LoaderRecord, seed: int) -> Iterator[Figure]:
+    """Yield the figures of a training loop: means over all steps but the first of each epoch."""
+    steps, firsts = session.steps, {*loader.first_steps, *range(session.warmup_steps)}
+    measured = [index for index in range(len(steps)) if index not in firsts]
+    samples, total_ms = (
+        np.asarray(column, dtype=np.float64)[measured] for column in (steps.frames, steps.total_ms)
+    )
+    work = {name: np.asarray(column)[measured] for name, column in steps.work_ms.items()}
+
+    def mean(name: str, column: NDArray[np.float64]) -> Iterator[Figure]:
+        share = _share(column, float(total_ms.sum()))
+        return _ratio(name, "ms", column, np.ones_like(column), seed, share=share)
+
+    yield from mean("Wait per step", np.maximum(0.0, total_ms - work.get("step", total_ms)))
+    yield from mean("Time per step, wait included", total_ms)
+    rates = (samples, total_ms / 1e3)
+    yield from _ratio("Throughput", "samples/s", *rates, seed, more_is_better=True)
+    for name, column in work.items():
+        yield from mean(name, column)
+
+
+def _ratio(
+    name: str,
+    unit: Unit,
+    numerator: NDArray[np.float64],
+    denominator: NDArray[np.float64],
+    seed: int,
+    **options: Any,
+) -> Iterator[Figure]:
+    """Yield the figure of a ratio of two sums, unless the denominator is 0."""
+    estimate = ratio_estimate(numerator, denominator, seed)
+    if estimate is not None:
+        yield Figure(name=name, unit=unit, estimate=estimate, **options)
+
+
+def _share(part_ms: NDArray[np.float64], whole_ms: float) -> float:
+    return min(1.0, float(part_ms.sum()) / whole_ms) if whole_ms else 1.0
+
+
+def _latencies(session: Session, ends_ms: NDArray[np.float64], seed: int) -> Iterator[Figure]:
+    arrived = session.steps.arrived_ms[session.warmup_steps :]
+    if session.pace == "full_speed" or not arrived or None in arrived:
+        return
+    ages = ends_ms - np.asarray(arrived, dtype=np.float64)
+    yield from _quantiles(f"Latency from {session.pace}", ages, seed)
+
+
+def _quantiles(
+    name: str, values: NDArray[np.float64], seed: int, *, holds_source: bool = False
+) -> Iterator[Figure]:
+    for share, word in ((0.5, "median"), (0.95, "p95")):
+        if share == 0.5 or len(values) >= P95_SAMPLES:
+            estimate = quantile_estimate(values, share, seed)
+            if estimate is not None:
+                yield Figure(
+                    name=f"{name}, {word}", unit="ms", estimate=estimate, holds_source=holds_source
+                )
+
+
+def _sum_by_role(
+    session: Session, work: dict[str, NDArray[np.float64]]
+) -> dict[Role, NDArray[np.float64]]:
+    roles: dict[Role, NDArray[np.float64]] = {}
+    for stage in session.stages:
+        if stage.name in work:
+            roles[stage.role] = roles.get(stage.role, 0.0) + work[stage.name]
+    return roles
+
+
+def _usage(session: Session) -> Iterator[Figure]:
+    """Yield the figures with one value per run; their spread is unknown."""
+    usage, frames = session.usage, sum(session.steps.frames)
+    if usage is None:
+        return
+    cpu_ms = usage.cpu_seconds / frames * 1e3 if frames else None
+    values: tuple[tuple[str, Unit, float | None], ...] = (
+        ("CPU time", "ms per frame", cpu_ms),
+        ("Peak memory", "bytes", usage.peak_memory_bytes or None),
+        ("Peak GPU memory", "bytes", usage.peak_gpu_bytes or None),
+    )
+    for name, unit, value in values:
+        if value is not None:
+            estimate = BootstrapEstimate(value=value, deviations=None)
+            yield Figure(name=name, unit=unit, estimate=estimate, is_of_run=True)
