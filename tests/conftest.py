@@ -248,4 +248,4 @@ def forked_children(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def brief_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans rehearse each strategy for 1,000 requests: what they predict is less exact."""
-    monkeypatch.setattr("headrace.planner.plan_simulation._LEAST_REQUESTS", 1000)
+    monkeypatch.setattr("headrace.planner.strategy_cost._LEAST_REQUESTS", 1000)

@@ -6,8 +6,8 @@ from forked import raised_by_a_worker
 from headrace import DecodeCounters, EpochSampler, FrameDataset, FrameLoader, StageError
 from headrace.loaders.video_set import VideoSet
 from headrace.measuring import loader_adapters as adapters
-from headrace.measuring.seek_baseline import SeekPerFrame
-from headrace.measuring.steady_state import time_delivery
+from headrace.measuring.decode_counts import time_delivery
+from headrace.measuring.loader_adapters import SeekPerFrame
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.sampling.frame_samplers import UniformFrames
 from headrace.testing.fake_clock import FakeClock

@@ -8,7 +8,7 @@ import torch
 
 from headrace import DecodeError, FrameDataset, OpenError
 from headrace.loaders.video_set import VideoSet
-from headrace.measuring.seek_baseline import SeekPerFrame
+from headrace.measuring.loader_adapters import SeekPerFrame
 from headrace.testing.synth import Look, SynthClip, Timing, write_clip
 from loaders.videos import CLIPS
 

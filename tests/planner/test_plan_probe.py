@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headrace import Bursts, Population, ShuffledFrames, UniformFrames
-from headrace.planner.plan_probe import DesignEffectMeter, run_probe
+from headrace.planner.strategy_cost import DesignEffectMeter, run_probe
 
 
 @pytest.fixture

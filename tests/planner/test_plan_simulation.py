@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headrace import Bursts, Population, ShuffledFrames, UniformFrames
-from headrace.planner.plan_simulation import simulate
+from headrace.planner.strategy_cost import simulate
 from headrace.sampling.decode_cost import burst_cost, lookahead_cost, lookahead_for
 
 CAMERA = Population.of([np.full(20, 30)] * 20)

@@ -6,10 +6,9 @@ import pytest
 
 from headrace.decode.index_store import IndexStore
 from headrace.planner.plan_config import PlanConfig
-from headrace.planner.plan_probe import PlanProbe
-from headrace.planner.plan_table import columns_of
-from headrace.planner.plan_text import render_plan
+from headrace.planner.plan_output import columns_of, render_plan
 from headrace.planner.planner import plan
+from headrace.planner.strategy_cost import PlanProbe
 from headrace.testing.synth import SynthClip
 
 TRIAL = PlanProbe(
@@ -24,7 +23,7 @@ def plan_of_clip(written, tmp_path_factory):
     folder = tmp_path_factory.mktemp("plan")
     config = PlanConfig(batch_size=8, size=(32, 32), memory_budget="1MiB")
     with pytest.MonkeyPatch.context() as brief:
-        brief.setattr("headrace.planner.plan_simulation._LEAST_REQUESTS", 1000)
+        brief.setattr("headrace.planner.strategy_cost._LEAST_REQUESTS", 1000)
         clips = [written(SynthClip(gop=12))]
         return plan(clips, config, workers=1, store=IndexStore(folder / "index"))
 

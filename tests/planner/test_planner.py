@@ -6,7 +6,7 @@ import pytest
 
 from bench.clocks import OpeningTakesTenSeconds, TickingClock
 from headrace.planner.plan_config import PlanConfig
-from headrace.planner.plan_facts import loader_call
+from headrace.planner.plan_output import loader_call
 from headrace.planner.planner import plan
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip

@@ -8,7 +8,7 @@ from pydantic import Field, PositiveInt
 from headrace.bench.benchmark import BenchmarkRecord
 from headrace.bench.config import BatchSize, BenchmarkConfig
 from headrace.config_fields import FrameSize, Option
-from headrace.measuring.steady_state import DeliveryRepetition
+from headrace.measuring.decode_counts import DeliveryRepetition
 from headrace.profiling.number_format import decimal
 from headrace.profiling.provenance import Record
 from headrace.sampling.rho_estimate import DEFAULT_RHO

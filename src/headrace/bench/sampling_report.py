@@ -15,9 +15,8 @@ from headrace.bench.sampling import (
     how,
     label,
 )
-from headrace.measuring.decode_counts import DECODED, READ, CountedRow
+from headrace.measuring.decode_counts import DECODED, FILLING, READ, CountedRow, DeliveryRepetition
 from headrace.measuring.interleaved import AGAIN, as_fast, fastest, grouped
-from headrace.measuring.steady_state import FILLING, DeliveryRepetition
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import count, counted, decimal, percent
 from headrace.report.benchmark_page import Column

@@ -22,10 +22,9 @@ from headrace.loaders.datasets import FrameDataset
 from headrace.loaders.epoch_sampler import EpochSampler
 from headrace.loaders.frame_loader import FrameLoader
 from headrace.loaders.video_set import VideoSet
+from headrace.measuring.decode_counts import Delivery, time_delivery
 from headrace.measuring.interleaved import interleave
-from headrace.measuring.loader_adapters import DataLoaderDelivery, LoaderDelivery
-from headrace.measuring.seek_baseline import SeekPerFrame
-from headrace.measuring.steady_state import Delivery, time_delivery
+from headrace.measuring.loader_adapters import DataLoaderDelivery, LoaderDelivery, SeekPerFrame
 from headrace.profiling.provenance import record_of
 from headrace.sampling.bias import design_effect, long_run_inflation, mate_lags
 from headrace.sampling.bursts import Bursts

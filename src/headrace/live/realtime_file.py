@@ -16,7 +16,7 @@ from headrace.errors import DecodeError
 from headrace.live.address import FileAddress
 from headrace.live.live_source import Event, LiveFrame, notifier
 from headrace.live.stream_reader import DAMAGED
-from headrace.planning.gop_ranges import split_video
+from headrace.planning.chunks import split_video
 from headrace.profiling.session import Pace
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.waitable_source import Waiter
