@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from headrace.bench.overlap_decoding import SharedFrame
-from headrace.bench.overlap_variants import ComparedRepetitions, sequential, threaded
-from headrace.bench.overlap_work import FrameResult, FrameTimeline, ModelWork
+from headrace.bench.model_work import FrameResult, ModelWork
+from headrace.bench.overlap_processes import SharedFrame
+from headrace.bench.overlap_variants import ComparedRepetitions, FrameTimeline, sequential, threaded
 from headrace.decode.open_decoder import open_index
 from headrace.errors import StageError
 from headrace.live.realtime_file import LoadGenerator

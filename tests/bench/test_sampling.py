@@ -5,9 +5,14 @@ import pytest
 
 from bench.records import local_provenance, timing
 from headrace.bench.benchmark import Context
-from headrace.bench.sampling import VARIANTS, SamplingConfig, SamplingRecord, StrategyRecord
+from headrace.bench.sampling import (
+    VARIANTS,
+    SamplingConfig,
+    SamplingRecord,
+    SamplingVariants,
+    StrategyRecord,
+)
 from headrace.bench.sampling_report import SAMPLING
-from headrace.bench.sampling_variants import SamplingVariants
 from headrace.errors import ConfigError, DecodeError
 from headrace.measuring.decode_counts import DeliveryRepetition
 from headrace.measuring.loader_adapters import SeekPerFrame

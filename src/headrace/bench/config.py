@@ -68,6 +68,12 @@ class BenchmarkConfig:
                 f"{second}{', ...' if more else ''}"
             )
 
+    def compute_options(self, batch_size: int = 1) -> ComputeOptions:
+        """Return the options of a run with the model; other options have the run's defaults."""
+        names = [field.name for field in fields(ComputeOptions)]
+        shared = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return ComputeOptions(**shared | {"batch_size": batch_size})
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClipsConfig(BenchmarkConfig):
@@ -108,12 +114,6 @@ class ModelConfig(BenchmarkConfig):
     weights: Weights = "none"
     prep_level: Prepared = "medium"
     device: OnDevice = "cpu"
-
-    def compute_options(self, batch_size: int = 1) -> ComputeOptions:
-        """Return the model options of a run."""
-        names = [field.name for field in fields(ComputeOptions)]
-        shared = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        return ComputeOptions(**shared | {"batch_size": batch_size})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ import json
 from bench.suite import fakes
 from headrace.bench.suite import suite_page
 from headrace.bench.suite.ranking import rank
-from headrace.bench.suite.suite_record import read_suite
+from headrace.bench.suite.suite_selection import read_suite
 
 FAILED = fakes.result(fakes.FAILING, outcome="failed", why="the third frame cannot be shown")
 

@@ -7,7 +7,7 @@ from typing import Final, Literal, get_args
 
 from headrace.bench.benchmark import BenchmarkRecord, Concern, Registered
 from headrace.bench.suite.end_to_end_gain import EndToEndGain, StageCosts, end_to_end_gain
-from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord, read_record
+from headrace.bench.suite.suite_selection import BenchmarkOutcome, SuiteRecord, read_record
 from headrace.measuring.interleaved import ALIKE, SAME_AGAIN
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal, listing, seconds
