@@ -8,11 +8,17 @@ import numpy as np
 import pytest
 
 from bench.clocks import TickingClock
-from headrace.bench import camera_rank
+from headrace.bench import camera_epochs
 from headrace.bench.benchmark import Context
-from headrace.bench.camera_epochs import CameraEstimate, measure_cameras, worker_numbers
-from headrace.bench.camera_rank import CameraSubset, RankTask, calibrate, check_equal, run_rank
-from headrace.bench.cameras import CamerasConfig
+from headrace.bench.camera_epochs import (
+    CameraSubset,
+    RankTask,
+    calibrate,
+    check_equal,
+    measure_cameras,
+    run_rank,
+)
+from headrace.bench.cameras import CameraEstimate, CamerasConfig, CameraSetup, worker_numbers
 from headrace.decode.index_store import IndexStore
 from headrace.decode.seek_check import pyav_frames
 from headrace.errors import DecodeError
@@ -38,7 +44,7 @@ def whole(folder):
 
 def alone(way, part):
     """Return the task of the only rank of a variant, with one worker."""
-    return RankTask(variant=way, part=part, rank=0, ranks=1, workers=1, group_num=1)
+    return RankTask(setup=CameraSetup(way, 1, 1), part=part, group_num=1)
 
 
 def measured(folder, **options):
@@ -98,7 +104,7 @@ def test_a_frame_with_a_different_pixel_is_named_before_timing(folder, monkeypat
     part = whole(folder)
     clip = part.open().clips[0]
     assert check_equal(part, clip) == 48
-    monkeypatch.setattr(camera_rank, "pyav_frames", off_by_one)
+    monkeypatch.setattr(camera_epochs, "pyav_frames", off_by_one)
     with pytest.raises(DecodeError, match=r"frame 2 of .*a/front\.mp4 differs"):
         check_equal(part, clip)
 

@@ -112,6 +112,20 @@ class StageWork:
     """CPU time: more than wall time on several cores, less with a GPU."""
 
 
+def alone_ms(role: Role, work: StageWork, cores: int) -> float:
+    """Return the milliseconds between frames of a stage that never waits.
+
+    A run decodes with one thread per core and has one thread for each other stage.
+    """
+    return work.ms / cores if role == "decode" else work.ms
+
+
+def pace_ms(stages: Mapping[Role, StageWork], cores: int) -> float:
+    """Return the milliseconds between frames with perfect overlap of the stages."""
+    shared = sum(work.cpu_ms for work in stages.values()) / cores
+    return max(shared, *(alone_ms(role, work, cores) for role, work in stages.items()))
+
+
 @dataclass(frozen=True, kw_only=True)
 class SuiteSpec(Generic[Config]):
     """Role of a benchmark in the suite; the defaults suit most."""

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.bench.benchmark import StageWork
-from headrace.bench.suite.end_to_end_gain import StageCosts, end_to_end_gain
+from headrace.bench.suite.ranking import StageCosts, end_to_end_gain
 
 MS = {"decode": 2.0, "preprocess": 1.0, "model": 7.0}
 
