@@ -191,18 +191,18 @@ def measured_cells(
         for precision, job_sizes in jobs
     ]
     endings = run_children(calls, max_running=1, on_message=on_message)
-    limits = [
-        message["limit_bytes"]
-        for ending in endings
-        for message in cast("tuple[dict[str, Any], ...]", ending.messages)
-        if "limit_bytes" in message
-    ]
+    messages = chain(*(_messages(ending) for ending in endings))
+    limits = [message["limit_bytes"] for message in messages if "limit_bytes" in message]
     cells = [
         cell
         for (precision, job_sizes), ending in zip(jobs, endings, strict=True)
         for cell in _cells(config, precision, job_sizes, ending)
     ]
     return tuple(cells), limit or min(limits, default=1)
+
+
+def _messages(ending: CompletedChild) -> tuple[dict[str, Any], ...]:
+    return cast("tuple[dict[str, Any], ...]", ending.messages)
 
 
 def process_name(precision: Precision, sizes: "Sequence[SizeRecord]") -> str:
@@ -219,7 +219,7 @@ def _cells(
     """Yield one record per batch of a process, including unreached batches."""
     from headrace.bench.memory import CellRecord
 
-    messages = cast("tuple[dict[str, Any], ...]", ending.messages)
+    messages = _messages(ending)
     base = next((message["base_bytes"] for message in messages if "base_bytes" in message), None)
     results = {
         (*message["size"], message["batch_size"]): message

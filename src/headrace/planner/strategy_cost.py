@@ -32,6 +32,8 @@ _COUNTED = 4
 """Windows counted."""
 _LEAST_REQUESTS = 10_000
 _MOST_REQUESTS = 400_000
+_BLOCK = 4096
+"""Samples drawn at a time; a draw of one batch costs about as much."""
 _BATCHES_FOR_A_LAG = 2
 """Min batches per lag at which mates are counted; fewer are too noisy."""
 
@@ -86,8 +88,11 @@ def _requests(
     for epoch in count():
         order = sampler.order(population, epoch)
         size = min(batch_size, len(order))
-        for start in range(0, len(order) - size + 1, size):
-            yield order[start : start + size]
+        block = max(1, _BLOCK // size) * size
+        for start in range(0, len(order) - size + 1, block):
+            samples = order[start : start + block]
+            for first in range(0, len(samples) - size + 1, size):
+                yield samples[first : first + size]
 
 
 @dataclass(frozen=True, kw_only=True)
