@@ -68,12 +68,6 @@ class BenchmarkConfig:
                 f"{second}{', ...' if more else ''}"
             )
 
-    def compute_options(self, batch_size: int = 1) -> ComputeOptions:
-        """Return the options of a run with the model; other options have the run's defaults."""
-        names = [field.name for field in fields(ComputeOptions)]
-        shared = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        return ComputeOptions(**shared | {"batch_size": batch_size})
-
 
 @dataclass(frozen=True, kw_only=True)
 class ClipsConfig(BenchmarkConfig):
@@ -115,6 +109,10 @@ class ModelConfig(BenchmarkConfig):
     prep_level: Prepared = "medium"
     device: OnDevice = "cpu"
 
+    def compute_options(self, batch_size: int = 1) -> ComputeOptions:
+        """Return the model options of a run."""
+        return compute_options_of(self, batch_size)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadedModelConfig(ModelConfig):
@@ -131,6 +129,13 @@ class ModelTurnsConfig(ThreadedModelConfig):
     batch_size: BatchSize = 16
     seconds: TurnSeconds = 2.0
     repeats: Repeats = 3
+
+
+def compute_options_of(config: BenchmarkConfig, batch_size: int) -> ComputeOptions:
+    """Return the options of a run with the model; absent options have the run's defaults."""
+    names = [field.name for field in fields(ComputeOptions)]
+    shared = {name: getattr(config, name) for name in names if hasattr(config, name)}
+    return ComputeOptions(**shared | {"batch_size": batch_size})
 
 
 def allowed_difference(device: Device) -> float:

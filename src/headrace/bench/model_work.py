@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from headrace.bench.benchmark import Context
-from headrace.bench.config import BenchmarkConfig, allowed_difference, indexes_of
+from headrace.bench.config import (
+    BenchmarkConfig,
+    allowed_difference,
+    compute_options_of,
+    indexes_of,
+)
 from headrace.bench.variant_benchmark import ContinuousWork, Work, for_seconds
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_decoder
@@ -217,7 +222,7 @@ def model_runs(
         BackendError: the device is missing.
         MediaError, ConfigError: see `cache_frames`.
     """
-    compute = config.compute_options(batch_size)
+    compute = compute_options_of(config, batch_size)
     check_available(compute.compute())
     context.on_progress("decoding frames and loading the model", 0, 0)
     cached = cache_frames(config.videos[0], batch_size, context.store)
