@@ -25,8 +25,7 @@ from benchmarks.media import DEFAULT_ROOT, paths
 from benchmarks.record import Repeat, Result, Timed
 from benchmarks.worker import Ask, WorkerError, ask_worker
 from headrace import Population, UniformFrames
-from headrace.bench.sampling import SamplingConfig
-from headrace.bench.sampling_variants import SamplingVariants
+from headrace.bench.sampling import SamplingConfig, SamplingVariants
 from headrace.planning.lookahead import look_ahead
 from headrace.profiling.provenance import Record
 

@@ -247,4 +247,4 @@ def forked_children(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def brief_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulate each strategy of a plan for 1,000 requests only; predictions are less exact."""
-    monkeypatch.setattr("headrace.planner.plan_simulation._LEAST_REQUESTS", 1000)
+    monkeypatch.setattr("headrace.planner.strategy_cost._LEAST_REQUESTS", 1000)

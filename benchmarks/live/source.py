@@ -25,7 +25,7 @@ from headrace import DecodeJob, open_decoder, open_index
 from headrace.live.drop_policy import DropPolicy
 from headrace.live.live_source import Event, LiveFrame
 from headrace.models.load import load_classifier
-from headrace.planning.gop_ranges import split_video
+from headrace.planning.chunks import split_video
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.session import Pace
 from headrace.runs.live.live_batches import ModelRunner, split_outputs

@@ -132,5 +132,5 @@ def test_deferred_functions_exist():
     names = [
         name for file in files for name in re.findall(r'=deferred\("(.*?)"\)', file.read_text())
     ]
-    assert len(names) >= 9
+    assert len(names) >= 3
     assert all(callable(resolve_name(f"headrace.bench.{name}")) for name in names)

@@ -1,4 +1,4 @@
-"""Camera benchmark: comparison of frames, interleaved epochs, cut clips, estimated time."""
+"""Camera benchmark: equal frames, interleaved epochs, cut clips, estimated time, findings."""
 
 import re
 from dataclasses import replace
@@ -8,11 +8,27 @@ import numpy as np
 import pytest
 
 from bench.clocks import TickingClock
-from headrace.bench import camera_rank
+from bench.records import local_provenance
+from headrace.bench import camera_epochs
 from headrace.bench.benchmark import Context
-from headrace.bench.camera_epochs import CameraEstimate, measure_cameras, worker_numbers
-from headrace.bench.camera_rank import CameraSubset, RankTask, calibrate, check_equal, run_rank
-from headrace.bench.cameras import CamerasConfig
+from headrace.bench.camera_epochs import (
+    CameraSubset,
+    RankTask,
+    calibrate,
+    check_equal,
+    measure_cameras,
+    run_rank,
+)
+from headrace.bench.cameras import CAMERAS as BENCHMARK
+from headrace.bench.cameras import (
+    CameraEstimate,
+    CameraRun,
+    CamerasConfig,
+    CameraSetup,
+    CamerasRecord,
+    rows_of,
+    worker_numbers,
+)
 from headrace.decode.index_store import IndexStore
 from headrace.decode.seek_check import pyav_frames
 from headrace.errors import DecodeError
@@ -38,7 +54,7 @@ def whole(folder):
 
 def alone(way, part):
     """Return the task of the only rank of a variant, with one worker."""
-    return RankTask(variant=way, part=part, rank=0, ranks=1, workers=1, group_num=1)
+    return RankTask(setup=CameraSetup(way, 1, 1), part=part, group_num=1)
 
 
 def measured(folder, **options):
@@ -98,7 +114,7 @@ def test_a_frame_with_a_different_pixel_is_named_before_timing(folder, monkeypat
     part = whole(folder)
     clip = part.open().clips[0]
     assert check_equal(part, clip) == 48
-    monkeypatch.setattr(camera_rank, "pyav_frames", off_by_one)
+    monkeypatch.setattr(camera_epochs, "pyav_frames", off_by_one)
     with pytest.raises(DecodeError, match=r"frame 2 of .*a/front\.mp4 differs"):
         check_equal(part, clip)
 
@@ -236,3 +252,52 @@ def test_the_number_of_frames_fits_into_the_time():
 
 def test_no_frame_fits_if_startup_takes_longer():
     assert PACE.pictures([("decode", 1, 1)], 1.0) == 0
+
+
+def run(way, ranks, workers, seconds, decoded=600, others=0.0):
+    times = {"seconds": seconds, "cpu_seconds": 3.0, "others_cpu_seconds": others * seconds}
+    read = {"delivered": 600, "decoded": decoded}
+    return CameraRun(way=way, ranks=ranks, workers=workers, **times, **read)
+
+
+def record(*runs):
+    facts = {"clips": 10, "cameras": 6, "pictures": 600, "compared": 96}
+    return CamerasRecord(provenance=local_provenance(), runs=runs, **facts)
+
+
+MEASURED = record(
+    run("decode", 1, 1, 4.0),
+    run("loader", 1, 1, 5.0),
+    run("decode", 2, 1, 2.0),
+    run("loader", 2, 1, 2.5),
+    run("wandering", 2, 1, 8.0, decoded=2400),
+)
+
+
+def test_a_variant_is_compared_with_plain_decoding_by_equal_ranks_and_workers():
+    share = {(row.variant, row.first.ranks): row.share for row in rows_of(MEASURED)}
+    expected = {("decode", 1): 1, ("loader", 1): 0.8, ("decode", 2): 1, ("loader", 2): 0.8}
+    assert share == pytest.approx({**expected, ("wandering", 2): 0.25})
+
+
+def test_repetitions_of_one_variant_are_one_row_of_medians():
+    repeated = record(
+        *(run("decode", 1, 1, seconds) for seconds in (2.0, 4.0, 3.0)),
+        *(run("loader", 1, 1, seconds) for seconds in (4.0, 5.0, 60.0)),
+    )
+    decode, loader = rows_of(repeated)
+    assert (decode.rate.median, loader.rate.median) == (200, 120)
+    assert BENCHMARK.page(repeated).table.rows[1][-2] == "5.00"
+
+
+def test_findings_on_variants(check_pages):
+    plain, loader = run("decode", 1, 1, 4.0), run("loader", 1, 1, 5.0)
+    busy = (run("decode", 1, 1, 4.0, others=4), loader, run("wandering", 1, 1, 10.0))
+    cases = {
+        "slots stay and wander": MEASURED,
+        "other programs ran": record(*busy),
+        "decoded twice": record(plain, run("loader", 1, 1, 5.0, decoded=1200)),
+        "plain decoding alone": record(plain),
+        "clips were cut": MEASURED.model_copy(update={"pictures_read": 60}),
+    }
+    check_pages(BENCHMARK, cases)

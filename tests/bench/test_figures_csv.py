@@ -12,7 +12,7 @@ from bench.checksums import CHECKSUMS
 from bench.records import recorded
 from headrace.bench.decode import DECODE, DecodeRecord, MethodRecord
 from headrace.bench.registry import BENCHMARKS
-from headrace.bench.suite.suite_record import read_record
+from headrace.bench.suite.suite_selection import read_record
 
 RECORDED = Path(__file__).parents[1] / "surface" / "recorded" / "bench"
 NAMED = {benchmark.name: benchmark for benchmark in BENCHMARKS}

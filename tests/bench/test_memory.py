@@ -4,8 +4,7 @@ import pytest
 
 from bench.records import local_provenance
 from headrace.bench import memory
-from headrace.bench.memory_child import climb
-from headrace.bench.memory_processes import _cells, process_name
+from headrace.bench.memory_processes import _cells, climb, process_name
 from headrace.profiling.resource_usage import forget_peak, peak_memory_bytes
 from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.child_process import CompletedChild

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.bench.model_variants import ModelRuns, cache_frames, check_scores_equal, decoding
+from headrace.bench.model_work import ModelRuns, cache_frames, check_scores_equal, decoding
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_index
 from headrace.errors import BackendError, ConfigError, OpenError

@@ -8,8 +8,13 @@ import pytest
 from bench.clocks import TickingClock
 from bench.records import local_provenance, timing
 from headrace.bench.benchmark import Context
-from headrace.bench.prefetch import PREFETCH, PrefetchConfig, PrefetchRecord, PrefetchRepetition
-from headrace.bench.prefetch_loop import PrefetchLoop
+from headrace.bench.prefetch import (
+    PREFETCH,
+    PrefetchConfig,
+    PrefetchLoop,
+    PrefetchRecord,
+    PrefetchRepetition,
+)
 from headrace.errors import ConfigError, StageError
 from headrace.testing.fake_clock import FakeClock
 

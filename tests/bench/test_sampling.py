@@ -5,12 +5,17 @@ import pytest
 
 from bench.records import local_provenance, timing
 from headrace.bench.benchmark import Context
-from headrace.bench.sampling import VARIANTS, SamplingConfig, SamplingRecord, StrategyRecord
+from headrace.bench.sampling import (
+    VARIANTS,
+    SamplingConfig,
+    SamplingRecord,
+    SamplingVariants,
+    StrategyRecord,
+)
 from headrace.bench.sampling_report import SAMPLING
-from headrace.bench.sampling_variants import SamplingVariants
 from headrace.errors import ConfigError, DecodeError
-from headrace.measuring.seek_baseline import SeekPerFrame
-from headrace.measuring.steady_state import DeliveryRepetition
+from headrace.measuring.decode_counts import DeliveryRepetition
+from headrace.measuring.loader_adapters import SeekPerFrame
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 

@@ -7,9 +7,8 @@ from torch import nn
 from bench.records import recorded
 from decode.gpus import needs_gpu
 from headrace.bench.benchmark import Context
-from headrace.bench.model_variants import ModelRuns
-from headrace.bench.split import SPLIT, SplitRecord, SplitTiming
-from headrace.bench.split_variants import SplitParts, blocks, spaced
+from headrace.bench.model_work import ModelRuns
+from headrace.bench.split import SPLIT, SplitParts, SplitRecord, SplitTiming, blocks, spaced
 from headrace.errors import BackendError, ConfigError
 from headrace.models.load import load_classifier
 from headrace.runs.run_options import ComputeOptions

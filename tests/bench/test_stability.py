@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.records import local_provenance, timing
-from headrace.bench.overlap_work import ModelWork
+from headrace.bench.model_work import ModelWork
 from headrace.bench.stability import STABILITY, Candidate, StabilityRecord, StabilityRepetition
 from headrace.bench.stability_search import (
     _needed_seconds,

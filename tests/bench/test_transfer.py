@@ -15,8 +15,9 @@ from headrace.bench.transfer import (
     CopyStats,
     TransferConfig,
     TransferRecord,
+    check_equal,
+    open_flows,
 )
-from headrace.bench.transfer_variants import Flows
 from headrace.decode.open_decoder import open_index
 from headrace.errors import BackendError
 from headrace.runs.run_stages import Transfer
@@ -35,7 +36,7 @@ def video(clip):
 @pytest.fixture
 def flows(video, store):
     config = TransferConfig(videos=(video,), size=SIZE, batch_size=4, seconds=0.01, repeats=1)
-    with Flows(open_index(video, store), config, SYSTEM_CLOCK, device="cpu") as flows:
+    with open_flows(open_index(video, store), config, SYSTEM_CLOCK, device="cpu") as flows:
         yield flows
 
 
@@ -74,13 +75,13 @@ def test_copied_bytes_with_a_gpu(record):
 
 @needs_no_gpu
 def test_a_variant_with_different_tensors_is_refused(flows):
-    flows._flows[PINNED].carrier = Transfer("cpu", lambda tensor, device: tensor + 1)
+    flows[PINNED].carrier = Transfer("cpu", lambda tensor, device: tensor + 1)
     with pytest.raises(BackendError, match=r"tensors of CPU, float32, pinned differ"):
-        flows.check_equal()
+        check_equal(flows, "cpu")
 
 
 def test_a_video_shorter_than_a_repetition_restarts(flows):
-    flow = flows._flows[PAGEABLE]
+    flow = flows[PAGEABLE]
     assert [len(flow.next()) for _ in range(4)] == [4, 2, 4, 2]
     assert flow.frames == 12
 

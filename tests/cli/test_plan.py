@@ -2,13 +2,11 @@
 
 import json
 import shlex
-from dataclasses import replace
 
 import pytest
 
 import headrace
 from headrace.bench.sampling import SamplingConfig
-from headrace.planner.decode_speed import measure_speed
 from headrace.planner.plan_config import PlanConfig
 from headrace.sampling.rho_estimate import DEFAULT_RHO
 from headrace.sampling.strategies import Noise
@@ -96,10 +94,8 @@ def test_json_has_the_values_of_the_table(plan):
 
 
 def test_measure_adds_measured_columns(plan):
-    measure = ("--measure", "--measure-seconds", 0.1)
-    *trials, keyframes = [row["measured"] for row in plan(*measure, "--json")["strategies"]]
-    assert (all(trial["frames"] > 0 for trial in trials), keyframes) == (True, None)
-    heads = plan(*measure).splitlines()[5:7]
+    """tests/planner/test_planner.py asserts the figures of the runs."""
+    heads = plan("--measure", "--measure-seconds", 0.1).splitlines()[5:7]
     assert " ".join(heads[0].split()[:6]) == "frames/s decoded frames/s decoded memory max"
     assert heads[1].split() == [
         *("strategy", "expected", "/frame", "measured", "measured", "MiB", "measured"),
@@ -108,30 +104,17 @@ def test_measure_adds_measured_columns(plan):
 
 
 def test_impossible_strategies_and_unreadable_videos_are_reported(plan, clips):
-    out = plan("--target-fps", 1e9)
+    damage.hls_text(clips / "list.mp4")
+    out = plan("--target-fps", 1e9, "--burst", 30)
     assert "Target not reached; nearest: " in out
     assert "nothing here reaches 1,000,000,000 frames/s" in out
-    impossible = "not possible here: a batch of 8 in bursts of 30 needs 248 frames"
-    assert impossible in plan("--burst", 30)
-    damage.hls_text(clips / "list.mp4")
-    out = plan()
+    assert "not possible here: a batch of 8 in bursts of 30 needs 248 frames" in out
     assert "Warning: 1 video cannot be read and is skipped" in out
     assert f"{clips}/list.mp4" in out
 
 
 def test_plan_and_bench_sampling_have_the_same_default_rho():
     assert PlanConfig().rho == SamplingConfig(videos=("a.mp4",)).rho == Noise().rho == DEFAULT_RHO
-
-
-def test_inconsistent_times_are_a_warning(plan, monkeypatch):
-    def without_seeks(*args, **options):
-        found = measure_speed(*args, **options)
-        return replace(found, speed=replace(found.speed, seconds_per_seek=0.0))
-
-    monkeypatch.setattr("headrace.planner.planner.measure_speed", without_seeks)
-    warning = "Warning: the costs of seeking and decoding could not be separated"
-    assert warning in plan().partition("Recommended")[2]
-    assert not plan("--json")["decoding"]["is_told_apart"]
 
 
 def test_the_printed_proxy_command_runs(call, as_json, clips, monkeypatch):

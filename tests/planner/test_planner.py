@@ -6,7 +6,7 @@ import pytest
 
 from bench.clocks import OpeningTakesTenSeconds, TickingClock
 from headrace.planner.plan_config import PlanConfig
-from headrace.planner.plan_facts import loader_call
+from headrace.planner.plan_output import loader_call
 from headrace.planner.planner import plan
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
@@ -33,8 +33,11 @@ def planned(store, request):
     return run
 
 
-def test_a_plan_has_contents_speed_and_strategies(planned, clips):
-    result = planned(clips)
+def test_a_plan_reports_progress_and_has_contents_speed_and_strategies(planned, clips):
+    seen = []
+    result = planned(clips, arguments={"on_progress": lambda *step: seen.append(step)})
+    assert seen[:3] == [("indexing", done, 3) for done in (1, 2, 3)]
+    assert [what for what, _, _ in seen[3:]][:2] == ["timing", "planning UniformFrames"]
     contents = result.contents
     assert (contents.videos, contents.frames, contents.gops) == (3, 144, 12)
     assert (contents.gop_of_a_frame, contents.longest_gop) == (12, 12)
@@ -58,13 +61,6 @@ def test_a_plan_keeps_as_many_files_open_as_a_loader(copies, planned, memory, se
     clips, clock = copies(3, num_frames=12), OpeningTakesTenSeconds()
     result = planned(clips, workers=3, arguments={"clock": clock}, memory_budget=memory)
     assert result.decoding.speed.seconds_per_seek == pytest.approx(seconds)
-
-
-def test_progress_is_reported(clips, planned):
-    seen = []
-    planned(clips, workers=1, arguments={"on_progress": lambda *step: seen.append(step)})
-    assert seen[:3] == [("indexing", done, 3) for done in (1, 2, 3)]
-    assert [what for what, _, _ in seen[3:]][:2] == ["timing", "planning UniformFrames"]
 
 
 def test_feasible_strategies_are_run_and_predicted(planned, clips):

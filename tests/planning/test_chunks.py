@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import ConfigError
-from headrace.planning.chunks import chunks_of
-from headrace.planning.gop_ranges import GopRange, split_batches, split_ranges, split_video
+from headrace.planning.chunks import GopRange, chunks_of, split_batches, split_ranges, split_video
 from headrace.testing.synth import SynthClip
 
 PIXELS = 64 * 96

@@ -9,7 +9,7 @@ import pytest
 from headrace.bench.registry import BENCHMARKS
 from headrace.bench.suite.ranking import rank
 from headrace.bench.suite.suite_page import render_suite, render_suite_text, suite_json
-from headrace.bench.suite.suite_record import read_record, read_suite
+from headrace.bench.suite.suite_selection import read_record, read_suite
 from headrace.profiling.comparison import compare
 from headrace.profiling.metrics import metrics_csv
 from headrace.profiling.session import Session

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.bench.registry import BENCHMARKS
-from headrace.bench.suite.suite_record import SuiteRecord
+from headrace.bench.suite.suite_selection import SuiteRecord
 from headrace.models.memory_table import MemoryTable
 from headrace.profiling.comparison import Comparison
 from headrace.profiling.session import Session

@@ -109,40 +109,40 @@ def prepared(
     Raises:
         ConfigError, BackendError, MediaError: model, device or video is not available.
     """
-    from headrace.bench.model_variants import ModelRuns, cache_frames
-    from headrace.models.device import check_available
+    from headrace.bench.model_work import model_runs
     from headrace.runs.model_setup import compute_resources
     from headrace.runs.run_options import ExecutionOptions
 
-    compute = config.compute_options(config.batch_size)
-    check_available(compute.compute())
-    cached = cache_frames(config.videos[0], config.batch_size, context.store)
-    runs = ModelRuns(compute=compute, cached=cached, seconds=config.seconds, clock=context.clock)
-    model = runs.load()
-    batches = runs.batches(model.input)
-    settings = bindings or core_bindings(available_cores(), can_bind=can_bind())
+    settings = tuple(bindings) or core_bindings(available_cores(), can_bind=can_bind())
+    with model_runs(config, config.batch_size, config.seconds, context) as runs:
+        model = runs.load()
+        batches = runs.batches(model.input)
 
-    @contextmanager
-    def settled(variant: str) -> Iterator[None]:
-        """Set the cores and threads of a variant; restore both on exit."""
-        kind, _, name = variant.partition(": ")
-        binding = next(binding for binding in settings if binding.way == name)
-        execution = ExecutionOptions(core_bind=binding.cores)
-        with compute_resources(replace(compute, threads=binding.threads, execution=execution)):
-            if kind == MODEL:
-                model.run(batches[0])  # start its threads, untimed
-            yield
+        @contextmanager
+        def settled(variant: str) -> Iterator[None]:
+            """Set the cores and threads of a variant; restore both on exit."""
+            kind, _, name = variant.partition(": ")
+            binding = next(binding for binding in settings if binding.way == name)
+            execution = ExecutionOptions(core_bind=binding.cores)
+            options = replace(runs.compute, threads=binding.threads, execution=execution)
+            with compute_resources(options):
+                if kind == MODEL:
+                    model.run(batches[0])  # start its threads, untimed
+                yield
 
-    alone = runs.passes(batches, model.run)
-    whole = runs.flow(partial(_flow, compute, model, cached.index))
-    kinds: tuple[tuple[str, Work], ...] = ((MODEL, alone), (WHOLE, whole))
-    yield VariantSet(
-        variants={variant_of(kind, binding): work for kind, work in kinds for binding in settings},
-        record=partial(
-            AffinityRecord, model=config.model_name, can_bind=can_bind(), settings=tuple(settings)
-        ),
-        settled=settled,
-    )
+        whole = runs.flow(partial(_flow, runs.compute, model, runs.cached.index))
+        works: dict[str, Work] = {MODEL: runs.passes(batches, model.run), WHOLE: whole}
+        yield VariantSet(
+            variants={
+                variant_of(kind, binding): work
+                for kind, work in works.items()
+                for binding in settings
+            },
+            record=partial(
+                AffinityRecord, model=config.model_name, can_bind=can_bind(), settings=settings
+            ),
+            settled=settled,
+        )
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def _flow(
     compute: "ComputeOptions", model: "Model[Labels]", index: "StreamIndex"
 ) -> Iterator[Iterator[int]]:
     """Yield frame counts of batches from an endless run: decode, preprocess, model."""
-    from headrace.bench.model_variants import endless
+    from headrace.bench.model_work import endless
     from headrace.preprocess.levels import build_preprocess
     from headrace.runs.run_stages import SOURCE, Transfers, stages_of
     from headrace.runtime.pipeline import Pipeline

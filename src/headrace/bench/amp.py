@@ -69,11 +69,11 @@ def _prepare(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpReco
     Raises:
         ConfigError, BackendError, MediaError: model, device or video is not available.
     """
-    from headrace.bench.model_variants import model_runs, scores
+    from headrace.bench.model_work import model_runs, scores
     from headrace.models.device import is_native
 
     is_cpu = config.device == "cpu"
-    with model_runs(config, context) as runs:
+    with model_runs(config, config.batch_size, config.seconds, context) as runs:
         plain = runs.compute.compute()
         models = {
             name: runs.load(replace(plain, precision=name))

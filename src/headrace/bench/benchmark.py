@@ -1,15 +1,16 @@
-"""Definition of a benchmark: measurement, record and page."""
+"""Definition of a benchmark: measurement, record, page and CSV."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from pydantic import PositiveInt
 
 from headrace.atomic_file import write_whole
-from headrace.bench.figures_csv import figures_csv
 from headrace.config_fields import Configuration
 from headrace.decode.index_store import IndexStore
 from headrace.errors import file_errors
@@ -18,6 +19,8 @@ from headrace.measuring.interleaved import (
     OnProgress,
     OnWord,
     RepeatSpread,
+    Repetition,
+    RepetitionRow,
     Timed,
     unheard,
     unseen,
@@ -29,7 +32,22 @@ from headrace.profiling.run_records import Role
 from headrace.report.benchmark_page import BenchmarkPage, Column, render_benchmark, table
 from headrace.report.page import Chart
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.distribution import Distribution
 from headrace.video.source import refuse_address
+
+_STATISTICS: Final = ("mean", "std", "p50", "p95")
+"""Statistics of a series of numbers, for example the times of all batches."""
+_NAMES: Final = {
+    "fps": "frames_per_second",
+    "per_second": "frames_in_a_second",
+    "service_p50": "service_ms_p50",
+    "latency_p50": "latency_ms_p50",
+    "latency_p95": "latency_ms_p95",
+    "jitter": "jitter_ms",
+    "mean_apart": "mean_apart_levels",
+    "most_apart": "most_apart_levels",
+}
+"""Field whose name lacks its unit → column."""
 
 
 class BenchmarkRecord(Record):
@@ -92,6 +110,20 @@ class StageWork:
     """Wall time."""
     cpu_ms: float
     """CPU time: more than wall time on several cores, less with a GPU."""
+
+
+def alone_ms(role: Role, work: StageWork, cores: int) -> float:
+    """Return the milliseconds between frames of a stage that never waits.
+
+    A run decodes with one thread per core and has one thread for each other stage.
+    """
+    return work.ms / cores if role == "decode" else work.ms
+
+
+def pace_ms(stages: Mapping[Role, StageWork], cores: int) -> float:
+    """Return the milliseconds between frames with perfect overlap of the stages."""
+    shared = sum(work.cpu_ms for work in stages.values()) / cores
+    return max(shared, *(alone_ms(role, work, cores) for role, work in stages.items()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,12 +212,76 @@ class Benchmark(BenchmarkDefinition[Config, Recorded], Generic[Config, Recorded,
         )
 
     def csv(self, record: Recorded) -> str:
-        """Return the figures of a record: see `figures_csv`."""
+        """Return the figures of a record as CSV; column names have units, missing cells are empty.
+
+        A `RepetitionRow` has one line per repetition, or one line with its facts if it was skipped.
+        A record has one line; a sequence of records, one line each. A series of numbers becomes its
+        mean, standard deviation, p50 and p95 (empty with fewer than 90 numbers).
+        """
         name = self._columns_of(record)[0].cell
-        return figures_csv([(name(row), row) for row in self.rows(record)], self.unit)
+        lines = [
+            {"row": name(row), **line}
+            for row in self.rows(record)
+            for line in _csv_lines(row, self.unit)
+        ]
+        columns = dict.fromkeys(["row", *(column for line in lines for column in line)])
+        table = io.StringIO()
+        writer = csv.DictWriter(table, [*columns], restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
+        return table.getvalue()
 
     def _columns_of(self, record: Recorded) -> tuple[Column[Row], ...]:
         return self.columns(record) if callable(self.columns) else self.columns
+
+
+def _csv_lines(row: Any, unit: str) -> Iterator[dict[str, object]]:
+    if isinstance(row, RepetitionRow):
+        values = (getattr(row, field.name) for field in fields(row))
+        facts = dict(cell for fact in values if isinstance(fact, Record) for cell in _cells(fact))
+        for repetitions in row.series:
+            for number, repetition in enumerate(repetitions, 1):
+                yield {**facts, "repetition": number, **_record_cells(repetition, unit)}
+        if not any(row.series):
+            yield facts
+    elif isinstance(row, Record):
+        yield _record_cells(row, unit)
+    elif isinstance(row, Sequence) and all(isinstance(item, Record) for item in row):
+        yield from (_record_cells(record, unit) for record in row)
+    else:
+        yield {}
+
+
+def _record_cells(record: Record, unit: str) -> dict[str, object]:
+    """Return the columns of a record; a repetition also has its rate."""
+    cells = dict(_cells(record))
+    if "amount" in cells:
+        cells = {unit if column == "amount" else column: cell for column, cell in cells.items()}
+    if isinstance(record, Repetition):
+        cells[f"{unit}_per_second"] = record.rate
+    return cells
+
+
+def _cells(record: Record) -> Iterator[tuple[str, object]]:
+    """Yield column and cell of each field; a series or a mapping has several."""
+    for name, value in record:
+        column = _NAMES.get(name, name)
+        if isinstance(value, Mapping):
+            for key, part in value.items():
+                yield from _cell(f"{column}_{key.replace(' ', '_')}", part)
+        else:
+            yield from _cell(column, value)
+
+
+def _cell(column: str, value: Any) -> Iterator[tuple[str, object]]:
+    if isinstance(value, str | int | float | None):
+        yield column, value
+    elif isinstance(value, tuple) and value:
+        if all(isinstance(item, str) for item in value):
+            yield column, "; ".join(value)
+        elif all(isinstance(item, int | float) for item in value):
+            series = Distribution.of(value)
+            yield from ((f"{column}_{figure}", getattr(series, figure)) for figure in _STATISTICS)
 
 
 Registered = Benchmark[Any, Any, Any]
@@ -194,7 +290,7 @@ Registered = Benchmark[Any, Any, Any]
 def deferred(path: str) -> Callable[..., Any]:
     """Return a function of `headrace.bench` whose module is imported on the call, with PyTorch.
 
-    >>> measure = deferred("sampling_variants:measure_sampling")
+    >>> measure = deferred("overlap_variants:measure_overlap")
     """
     return lambda *arguments: resolve_name(f"headrace.bench.{path}")(*arguments)
 

@@ -1,9 +1,9 @@
 """Camera loading benchmark: decodes per frame and rate, by ranks, workers and dealing."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import NonNegativeInt, PositiveInt
 
@@ -24,6 +24,20 @@ CameraVariant = Literal["decode", "loader", "dataset", "wandering"]
 `loader`: `CameraLoader`. `dataset`: DataLoader with a `CameraStreamSampler`. `wandering`:
 DataLoader that cuts the moments of all clips into one equal part per slot, also inside clips, and
 deals batches round-robin to ranks and workers."""
+_PASSED_ON: Final = 1.5
+"""Time of decoding, collating and transfer in a DataLoader ÷ time of decoding; see
+benchmarks/bench_cameras.py."""
+_IN_WORKERS: Final[tuple[CameraVariant, ...]] = ("dataset", "wandering")
+"""Variants that start DataLoader workers."""
+
+
+class CameraSetup(NamedTuple):
+    """Variant and processes of an epoch."""
+
+    variant: CameraVariant
+    ranks: int
+    workers: int
+    """Workers per rank."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +122,56 @@ class CamerasRecord(BenchmarkRecord):
     """Frames compared bit for bit between PyAV and headrace."""
     runs: tuple[CameraRun, ...]
     """Epochs in timing order."""
+
+
+def worker_numbers(setups: Sequence[CameraSetup]) -> tuple[int, ...]:
+    """Return the distinct numbers of DataLoader workers over all setups, ascending."""
+    return tuple(sorted({workers for variant, _, workers in setups if variant in _IN_WORKERS}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CameraEstimate:
+    """Estimated run times, from one rank with one worker."""
+
+    start_seconds: float
+    """Startup of a process, seconds."""
+    worker_seconds: Mapping[int, float]
+    """Number of DataLoader workers → seconds of their startup and shutdown."""
+    picture_seconds: float
+    """Decoding of one picture, seconds."""
+    cores: int
+    """Cores shared by ranks and workers."""
+    gop: float
+    """Mean frames of a GOP: the max decoded per delivered frame of `wandering`."""
+
+    def seconds(self, setups: Sequence[CameraSetup], pictures: int) -> float:
+        """Return the seconds of all setups with `pictures` each."""
+        starting, per_picture = self._total_seconds(setups)
+        return starting + pictures * per_picture
+
+    def pictures(self, setups: Sequence[CameraSetup], seconds: float) -> int:
+        """Return the pictures per setup for a total of `seconds`; 0 if startup alone exceeds it."""
+        starting, per_picture = self._total_seconds(setups)
+        return max(0, int((seconds - starting) / per_picture))
+
+    def _total_seconds(self, setups: Sequence[CameraSetup]) -> tuple[float, float]:
+        """Return the startup seconds of all setups, and their seconds per further picture."""
+        starting = per_picture = 0.0
+        for variant, ranks, workers in setups:
+            processes, decoded = ranks * workers, 1.0
+            starting += self.start_seconds * self._slowdown(ranks)
+            if variant in _IN_WORKERS:
+                of_rank = self.worker_seconds[workers]
+                starting += of_rank * self._slowdown(processes) / self._slowdown(workers)
+                decoded = _PASSED_ON
+            if variant == "wandering":
+                decoded *= max(1.0, min(processes, self.gop))
+            per_picture += self.picture_seconds * decoded / min(self.cores, processes)
+        return starting, per_picture
+
+    def _slowdown(self, processes: int) -> float:
+        """Return the slowdown of `processes` that share the cores."""
+        return max(1.0, processes / self.cores)
 
 
 ONCE: Final = 1.02

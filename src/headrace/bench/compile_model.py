@@ -71,10 +71,10 @@ def prepared(
         ConfigError, MediaError: model or video is not available.
         BackendError: the model cannot be compiled here, or its scores change.
     """
-    from headrace.bench.model_variants import check_scores_equal, model_runs, scores
+    from headrace.bench.model_work import check_scores_equal, model_runs, scores
     from headrace.models.model import compile_module
 
-    with model_runs(config, context) as runs:
+    with model_runs(config, config.batch_size, config.seconds, context) as runs:
         plain = runs.compute.compute()
         load = partial(runs.load, compiler=compiler or compile_module)
         context.on_progress("compiling", 0, 0)

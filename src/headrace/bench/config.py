@@ -111,9 +111,7 @@ class ModelConfig(BenchmarkConfig):
 
     def compute_options(self, batch_size: int = 1) -> ComputeOptions:
         """Return the model options of a run."""
-        names = [field.name for field in fields(ComputeOptions)]
-        shared = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        return ComputeOptions(**shared | {"batch_size": batch_size})
+        return compute_options_of(self, batch_size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +129,13 @@ class ModelTurnsConfig(ThreadedModelConfig):
     batch_size: BatchSize = 16
     seconds: TurnSeconds = 2.0
     repeats: Repeats = 3
+
+
+def compute_options_of(config: BenchmarkConfig, batch_size: int) -> ComputeOptions:
+    """Return the options of a run with the model; absent options have the run's defaults."""
+    names = [field.name for field in fields(ComputeOptions)]
+    shared = {name: getattr(config, name) for name in names if hasattr(config, name)}
+    return ComputeOptions(**shared | {"batch_size": batch_size})
 
 
 def allowed_difference(device: Device) -> float:

@@ -30,7 +30,7 @@ from headrace.decode.frame_outputs import Array
 from headrace.decode.open_decoder import capabilities_of, open_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, MediaError
-from headrace.planning.gop_ranges import GopRange
+from headrace.planning.chunks import GopRange
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.number_format import counted, decimal
 from headrace.profiling.provenance import Record

@@ -162,7 +162,7 @@ def scale_of(config: LiveConfig, frame_rate: float) -> Scale:
 
 def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
     """Try loads until the highest that meets the SLO is known."""
-    from headrace.bench.overlap_work import ready_work
+    from headrace.bench.model_work import ready_work
 
     provenance, compute = context.provenance(config), config.compute_options(config.batch_size)
     [index] = indexes_of(config.videos, context.store)

@@ -15,7 +15,7 @@ from headrace.profiling.session import Session, Step, Steps
 from headrace.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from headrace.bench.overlap_work import ModelWork
+    from headrace.bench.model_work import ModelWork
     from headrace.live.live_source import LiveSource
     from headrace.runs.live.live_pipeline import LivePlan
 
@@ -83,7 +83,7 @@ def live_plan(
         batch_size: Frames in a batch; a maximum if paced.
         seconds: Time after which reading stops.
     """
-    from headrace.bench.overlap_work import Show
+    from headrace.bench.model_work import Show
     from headrace.runs.live.live_pipeline import LivePlan
 
     show = Show()

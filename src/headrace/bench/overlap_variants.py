@@ -9,6 +9,7 @@ import numpy as np
 
 from headrace.bench.benchmark import Context
 from headrace.bench.config import indexes_of
+from headrace.bench.model_work import FrameResult, ModelWork, Show, ready_work
 from headrace.bench.overlap import (
     OFFERED,
     VARIANTS,
@@ -17,15 +18,7 @@ from headrace.bench.overlap import (
     OverlapRepetition,
     Variant,
 )
-from headrace.bench.overlap_decoding import SharedFrame
-from headrace.bench.overlap_work import (
-    FrameResult,
-    FrameTimeline,
-    ModelWork,
-    Show,
-    ready_work,
-    stages_of,
-)
+from headrace.bench.overlap_processes import SharedFrame, stages_of
 from headrace.errors import StageError
 from headrace.live.drop_policy import DropPolicy
 from headrace.live.realtime_source import LoadGenerator
@@ -98,6 +91,19 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
         compared=frames,
         turns=timelines,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameTimeline:
+    """Timestamps of one frame through all stages, nanoseconds."""
+
+    due_ns: int
+    """Due time; at full speed, time of the request."""
+    out_ns: int
+    """Time it was shown."""
+    work_ns: dict[str, int]
+    """Stage → work on it."""
+    answer: FrameResult
 
 
 @dataclass(kw_only=True)

@@ -1,28 +1,42 @@
 """Prefetch benchmark: prefetch_factor and pin_memory of a stock DataLoader."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from statistics import median, pstdev
-from typing import Annotated, Final
+from itertools import pairwise, product
+from statistics import mean, median, pstdev
+from typing import Annotated, Any, Final
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from headrace.bench.benchmark import Benchmark, BenchmarkRecord, SuiteSpec, deferred
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context, SuiteSpec
 from headrace.bench.charts import Line, lines
 from headrace.bench.config import ClipsConfig
 from headrace.bench.ladder import Saturation
 from headrace.cached_property import cached_property
 from headrace.config_fields import Option
 from headrace.measuring.decode_counts import median_column, p95_column, rate_columns
-from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck, Repetition, RepetitionRow
+from headrace.measuring.interleaved import (
+    AGAIN,
+    ALIKE,
+    NoiseCheck,
+    Repetition,
+    RepetitionRow,
+    Stopwatch,
+    interleave,
+)
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal, megabytes, milliseconds, times
+from headrace.profiling.resource_usage import memory_bytes
 from headrace.report.benchmark_page import Column
 from headrace.report.page import MARK, PLAIN, Chart
 from headrace.runtime.distribution import Distribution
+from headrace.runtime.waitable_source import Waiter
 
 DEFAULT_FACTOR: Final = 2
 """Default prefetch_factor of a DataLoader."""
+_MIN_BATCHES, _MAX_BATCHES = 12, 300
+"""Min and max counted batches of a repetition; the calibration has the minimum."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +68,6 @@ class PrefetchRepetition(Repetition):
     intervals_ms: tuple[NonNegativeFloat, ...]
     """Milliseconds from the end of one batch to the end of the next."""
     waits_ms: tuple[NonNegativeFloat, ...]
-    """Wait for each batch."""
     copies_ms: tuple[NonNegativeFloat, ...] = ()
     """Time each transfer to the GPU blocked the loop; empty without a GPU."""
     memory_bytes: NonNegativeInt
@@ -76,13 +89,121 @@ class PrefetchRecord(BenchmarkRecord):
 
     workers: PositiveInt
     batch_frames: PositiveInt
-    """Frames of a batch."""
     batch_bytes: PositiveInt
     load_ms: PositiveFloat
     """Mean time to load a batch without a training step."""
     step_ms: NonNegativeFloat
-    """Time of a training step."""
     turns: tuple[PrefetchRepetition, ...]
+
+
+def _measure(config: PrefetchConfig, context: Context) -> PrefetchRecord:
+    """Time a loop over the same clips with every setting, interleaved, after a calibration.
+
+    Raises:
+        MediaError, ConfigError, StageError: a video cannot be read, or is too short for a clip; a
+            worker failed, with its message.
+    """
+    from torch.cuda import is_available
+
+    provenance = context.provenance(config)
+    context.on_progress("calibrating", 0, 0)
+    with closing(PrefetchLoop(config, _MIN_BATCHES, context)) as calibration:
+        load_ms = mean(calibration.take(DEFAULT_FACTOR, 0.0).intervals_ms)
+    step_ms = load_ms if config.step_ms is None else config.step_ms
+    fitting = round(config.seconds * 1e3 / max(load_ms, step_ms))
+    settings = list(product((False, *[True] * is_available()), sorted(config.prefetch_factor)))
+    batches = min(_MAX_BATCHES, max(_MIN_BATCHES, fitting))
+    with closing(PrefetchLoop(config, batches, context)) as training:
+        repetitions = interleave(
+            settings,
+            lambda setting: training.take(setting[1], step_ms, is_pinned=setting[0]),
+            repeats=config.repeats,
+            label=lambda setting: f"prefetch_factor={setting[1]}{', pinned' * setting[0]}",
+            on_progress=context.on_progress,
+        )
+    height, width = config.size
+    batch_frames = config.batch_size * config.clip_len
+    return PrefetchRecord(
+        provenance=provenance,
+        workers=config.workers,
+        batch_frames=batch_frames,
+        batch_bytes=batch_frames * height * width * 3,
+        load_ms=load_ms,
+        step_ms=step_ms,
+        turns=repetitions,
+    )
+
+
+class PrefetchLoop:
+    """Training loop over the same clips on a stock DataLoader; close it after use.
+
+    A step sleeps instead of computing, because training on a GPU leaves the CPU to the workers.
+    """
+
+    def __init__(self, config: PrefetchConfig, batches: int, context: Context) -> None:
+        """Open the videos, without decoding; a repetition counts `batches`."""
+        self._config, self._batches, self._clock = config, batches, context.clock
+        self._waiter = Waiter(context.clock)
+        self._settling = 2 * config.workers  # uncounted batches
+        # More batches than counted, so that workers can prefetch until the last one.
+        ahead = max(config.prefetch_factor) * config.workers
+        items = (self._settling + batches + ahead) * config.batch_size
+        self._clips = config.dataset(-(-items // len(config.videos)), context.store)
+        self.close = self._clips.close
+
+    def take(self, factor: int, step_ms: float, *, is_pinned: bool = False) -> PrefetchRepetition:
+        """Train on the clips, worker startup included; time the counted batches."""
+        from torch.utils.data import DataLoader
+
+        from headrace.measuring.loader_adapters import ignore_worker_warning, iterate_batches
+
+        clock, config, copies_ms = self._clock, self._config, list[float]()
+        with ignore_worker_warning():
+            loader = DataLoader(
+                self._clips,
+                batch_size=config.batch_size,
+                num_workers=config.workers,
+                prefetch_factor=factor,
+                pin_memory=is_pinned,
+            )
+        with closing(iterate_batches(loader)) as batches:
+            for _ in range(self._settling):
+                self._train(next(batches), step_ms, is_pinned=is_pinned)
+            watch, moments_ns = Stopwatch(clock), [(0, 0, clock.now_ns())]
+            for _ in range(self._batches):
+                request_ns = clock.now_ns()
+                batch = next(batches)
+                arrival_ns = clock.now_ns()
+                copies_ms += self._train(batch, step_ms, is_pinned=is_pinned)
+                moments_ns.append((request_ns, arrival_ns, clock.now_ns()))
+            times, memory = watch.stop(watch.seconds), memory_bytes()
+        return PrefetchRepetition(
+            **times.model_dump(),
+            prefetch_factor=factor,
+            is_pinned=is_pinned,
+            frames=self._batches * config.batch_size * config.clip_len,
+            intervals_ms=tuple((b[2] - a[2]) / 1e6 for a, b in pairwise(moments_ns)),
+            waits_ms=tuple((arrival - request) / 1e6 for request, arrival, _ in moments_ns[1:]),
+            copies_ms=tuple(copies_ms),
+            memory_bytes=memory,
+        )
+
+    def _train(self, batch: Any, step_ms: float, *, is_pinned: bool) -> list[float]:
+        """Transfer a batch to the GPU, if any, and wait for the rest of the step.
+
+        Returns the milliseconds the transfer blocked the loop; empty without a GPU.
+        """
+        from torch import cuda
+
+        if not cuda.is_available():
+            self._waiter.pause(step_ms / 1e3)
+            return []
+        start_ns = self._clock.now_ns()
+        frames = batch["frames"].to("cuda", non_blocking=is_pinned)
+        blocked_ms = (self._clock.now_ns() - start_ns) / 1e6
+        self._waiter.pause(step_ms / 1e3)
+        cuda.current_stream(frames.device).synchronize()
+        return [blocked_ms]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,30 +321,27 @@ def _answer(record: PrefetchRecord, rows: tuple[PrefetchRow, ...]) -> tuple[Find
 def _steadiness(saturation: Saturation[PrefetchRow]) -> str:
     first, last = saturation.rows[0], saturation.rows[-1]
     other = last if saturation.point is first else saturation.point
-    jitter, wait = milliseconds(first.jitter_ms), milliseconds(first.waits.mean)
+    jitter = f"{milliseconds(first.jitter_ms)} with {_label(first)}"
+    wait = milliseconds(first.waits.mean)
     if other is not first:
-        jitter += f" with {_label(first)} and {milliseconds(other.jitter_ms)}"
+        jitter += f" and {milliseconds(other.jitter_ms)} with {other.factor}"
         wait += f" and {milliseconds(other.waits.mean)}"
     return (
-        f"Latency jitter (std of the intervals between batches) is {jitter} with "
-        f"{_label(first) if other is first else other.factor}; the mean wait for a batch is "
-        f"{wait}."
+        f"Latency jitter (std of the intervals between batches) is {jitter}; the mean wait for a "
+        f"batch is {wait}."
     )
 
 
 def _charts(rows: tuple[PrefetchRow, ...]) -> tuple[Chart, ...]:
-    plain = [row for row in rows if not row.is_pinned]
-    pinned = [row for row in rows if row.is_pinned]
+    plain, pinned = ([row for row in rows if row.is_pinned == kind] for kind in (False, True))
     jitter_and_wait = [
-        Line(
-            name + suffix,
-            [(row.factor, figure(row)) for row in group],
-            color=color,
-            is_dotted=bool(suffix),
-        )
+        Line(name + suffix, points, color=color, is_dotted=bool(suffix))
         for suffix, group in (("", plain), (", pinned", pinned))
+        for name, color, points in (
+            ("jitter", PLAIN, [(row.factor, row.jitter_ms) for row in group]),
+            ("mean wait", MARK, [(row.factor, row.waits.mean) for row in group]),
+        )
         if group
-        for name, color, figure in _JITTER_AND_WAIT
     ]
     rates = [(row.factor, row.rate) for row in pinned]
     return (
@@ -248,18 +366,12 @@ def _charts(rows: tuple[PrefetchRow, ...]) -> tuple[Chart, ...]:
     )
 
 
-_JITTER_AND_WAIT: Final[tuple[tuple[str, str, Callable[[PrefetchRow], float]], ...]] = (
-    ("jitter", PLAIN, lambda row: row.jitter_ms),
-    ("mean wait", MARK, lambda row: row.waits.mean),
-)
-
-
 PREFETCH: Final[Benchmark[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Benchmark(
     name="prefetch",
     summary="Time a training loop by prefetch_factor of a DataLoader; on a GPU, also pinned.",
     config=PrefetchConfig,
     record=PrefetchRecord,
-    measure=deferred("prefetch_loop:measure_prefetch"),
+    measure=_measure,
     title=lambda record: (
         "Frames per second by prefetch_factor: batches of "
         f"{counted(record.batch_frames, 'frame')}, {counted(record.workers, 'worker')}"

@@ -1,12 +1,15 @@
 """Preprocessing benchmark: each level on CPU and GPU, with decoding and the model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal, get_args
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, get_args
 
+import numpy as np
 from pydantic import NonNegativeFloat, PositiveInt
 
-from headrace.bench.benchmark import SuiteSpec, deferred
+from headrace.bench.benchmark import Context, SuiteSpec
 from headrace.bench.charts import Charts, bars
 from headrace.bench.config import (
     PREP_ON_GPU,
@@ -24,14 +27,28 @@ from headrace.bench.variant_benchmark import (
     VariantBenchmark,
     VariantRecord,
     VariantRow,
+    VariantSet,
+    Work,
     figure,
 )
 from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck
+from headrace.models.compute import Compute
 from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal, percent
 from headrace.profiling.provenance import Record
 from headrace.report.benchmark_page import Column
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from headrace.bench.model_work import ModelRuns
+    from headrace.models.model import Model
+    from headrace.models.results import Labels
+    from headrace.preprocess.levels import Frames, Preprocess
+
+    Models = Mapping["Place", Model[Labels]]
+    Levels = Mapping[PrepLevel, Preprocess]
 
 Place = Literal["cpu", "1 thread", "gpu"]
 """Device of a step: the CPU with PyTorch's default threads (as in a run) or with one thread, or a
@@ -45,6 +62,8 @@ MOST_APART: Final = 4.0
 `preprocess.levels`."""
 MEAN_APART: Final = 0.5
 """Max mean difference in grey levels."""
+_USUAL: Final = "medium"
+"""Level that matches the model's evaluation transform."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +113,117 @@ class PreprocessRecord(VariantRecord):
     agreement: tuple[Agreement, ...]
 
 
-_USUAL: Final = "medium"
-"""Level that matches the model's evaluation transform."""
+@contextmanager
+def _prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[PreprocessRecord]]:
+    """Check that all devices give equal tensors; yield every step on every device.
+
+    Raises:
+        ConfigError, MediaError: model or video is not available.
+        BackendError: tensors differ between GPU and CPU.
+    """
+    import torch
+
+    from headrace.bench.model_work import decoding, model_runs
+    from headrace.preprocess.levels import build_preprocess
+
+    with model_runs(config, config.batch_size, config.seconds, context) as runs:
+        index = runs.cached.index
+        load = partial(runs.load, frame_size=index.info.upright_size)
+        models: dict[Place, Model[Labels]] = {"cpu": load(Compute(device="cpu"))}
+        if torch.get_num_threads() > 1:
+            models["1 thread"] = models["cpu"]
+        if torch.cuda.is_available():
+            models["gpu"] = load(Compute(device="cuda"))
+        levels = {level: build_preprocess(level, models["cpu"].input) for level in LEVELS}
+        agreement = tuple(_agreements(runs, models, levels))
+        works: dict[tuple[str, Place], Work] = {
+            (DECODE, "cpu"): runs.flow(partial(decoding, index, config.batch_size)),
+            **_timed_passes(runs, models, levels),
+        }
+        steps = {
+            f"{name}, {device}": TimedStep(way=f"{name}, {device}", name=name, place=device)
+            for name, device in works
+        }
+        yield VariantSet(
+            variants=dict(zip(steps, works.values(), strict=True)),
+            settled=lambda variant: _threads(steps[variant].place),
+            record=partial(
+                PreprocessRecord,
+                model=config.model_name,
+                size=index.info.upright_size,
+                threads=torch.get_num_threads(),
+                steps=tuple(steps.values()),
+                compared=len(runs.cached.batches),
+                agreement=agreement,
+            ),
+        )
+
+
+def _agreements(runs: "ModelRuns", models: "Models", levels: "Levels") -> Iterator[Agreement]:
+    """Yield the difference of each device's tensors from the CPU's, for one frame per batch."""
+    from headrace.bench.model_work import check_frames_equal
+
+    frames, std = np.stack([batch[0] for batch in runs.cached.batches]), models["cpu"].input.std
+    for device in [device for device in models if device != "cpu"]:
+        for level, preprocess in levels.items():
+            with _threads(device):
+                tensors = _on_device(preprocess, device)(frames).cpu()
+            most, mean = check_frames_equal(
+                f"tensors of preprocessing ({level}) differ between {device} and the CPU",
+                preprocess(frames),
+                tensors,
+                std,
+                allowed=(MOST_APART, MEAN_APART),
+                fix="preprocess on the CPU",
+            )
+            yield Agreement(level=level, place=device, most=most, mean=mean)
+
+
+def _timed_passes(
+    runs: "ModelRuns", models: "Models", levels: "Levels"
+) -> dict[tuple[str, Place], Work]:
+    """Return the work of each step on cached batches."""
+    from headrace.bench.model_work import on_device
+    from headrace.runs.run_stages import Transfer
+
+    batches = runs.cached.batches
+    works: dict[tuple[str, Place], Work] = {
+        (level, device): runs.passes(batches, _on_device(preprocess, device))
+        for level, preprocess in levels.items()
+        for device in models
+    }
+    tensors = [levels[_USUAL](batch) for batch in batches]
+    for device, model in models.items():
+        if device == "gpu":
+            works[TRANSFER, device] = runs.passes(tensors, Transfer("cuda").carry)
+        works[INFER, device] = runs.passes(on_device(tensors, model.compute.device), model.run)
+    return works
+
+
+def _threads(device: Place) -> AbstractContextManager[None]:
+    from headrace.models.device import operation_threads
+
+    return operation_threads(1 if device == "1 thread" else None)
+
+
+def _on_device(preprocess: "Preprocess", device: Place) -> "Preprocess":
+    """Return preprocessing of CPU frames on a device; for a GPU, with the transfer."""
+    from torch.cuda import current_stream
+
+    from headrace.runs.run_stages import Transfer
+
+    if device != "gpu":
+        return preprocess
+    carrier = Transfer("cuda")
+
+    def transfer_and_preprocess(frames: "Frames") -> "Tensor":
+        tensor = preprocess(carrier.carry(frames))
+        current_stream().synchronize()  # so that the timing includes the GPU's work
+        return tensor
+
+    return transfer_and_preprocess
+
+
 _CHANGES: Final = {
     "cpu, 1 thread": Change(words="headrace run --threads 1", options={"threads": 1}),
     "gpu": PREP_ON_GPU,
@@ -118,13 +246,11 @@ class Path:
         return sum(row.ms.median for row in self.rows)
 
 
-def _by_step(
-    rows: Sequence[VariantRow[TimedStep]],
-) -> dict[tuple[str, Place], VariantRow[TimedStep]]:
+def _by_step(rows: Rows[TimedStep]) -> dict[tuple[str, Place], VariantRow[TimedStep]]:
     return {(row.facts.name, row.facts.place): row for row in rows}
 
 
-def paths(rows: Sequence[VariantRow[TimedStep]]) -> tuple[Path, ...]:
+def paths(rows: Rows[TimedStep]) -> tuple[Path, ...]:
     """Return the paths with the usual level, the reference first."""
     by_step = _by_step(rows)
     steps: dict[str, tuple[tuple[str, Place], ...]] = {"cpu": ((_USUAL, "cpu"), (INFER, "cpu"))}
@@ -249,7 +375,7 @@ PREPROCESS: Final = VariantBenchmark(
     summary="Time each level of preprocessing on CPU and GPU, with decoding and the model.",
     config=PreprocessConfig,
     record=PreprocessRecord,
-    prepare=deferred("preprocess_variants:prepare"),
+    prepare=_prepare,
     title=lambda record: (
         f"Decode, transform and infer: frames of {record.size[0]}x{record.size[1]}, {record.model}"
     ),

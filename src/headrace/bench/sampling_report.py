@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.bench.benchmark import Benchmark, SuiteSpec, deferred
+from headrace.bench.benchmark import Benchmark, SuiteSpec
 from headrace.bench.charts import Charts, bars
 from headrace.bench.ladder import Saturation
 from headrace.bench.sampling import (
@@ -14,10 +14,10 @@ from headrace.bench.sampling import (
     draws,
     how,
     label,
+    measure_sampling,
 )
-from headrace.measuring.decode_counts import DECODED, READ, CountedRow
+from headrace.measuring.decode_counts import DECODED, FILLING, READ, CountedRow, DeliveryRepetition
 from headrace.measuring.interleaved import AGAIN, as_fast, fastest, grouped
-from headrace.measuring.steady_state import FILLING, DeliveryRepetition
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import count, counted, decimal, percent
 from headrace.report.benchmark_page import Column
@@ -253,7 +253,7 @@ SAMPLING: Final[Benchmark[SamplingConfig, SamplingRecord, SamplingRow]] = Benchm
     summary="Time random frames by several strategies and a plain baseline; name the bottleneck.",
     config=SamplingConfig,
     record=SamplingRecord,
-    measure=deferred("sampling_variants:measure_sampling"),
+    measure=measure_sampling,
     title=lambda record: (
         "Images per second by strategy: random frames of "
         f"{counted(record.videos, 'video')}, batches of {record.batch_size}"

@@ -74,7 +74,7 @@ class ScenarioRow(RepetitionRow[ScenarioRepetition]):
 
 def measure_scenarios(config: ScenariosConfig, context: Context) -> ScenariosRecord:
     """Run one video in both scenarios, interleaved; a video shorter than a repetition restarts."""
-    from headrace.bench.overlap_work import ready_work
+    from headrace.bench.model_work import ready_work
 
     provenance, compute = context.provenance(config), config.compute_options(config.batch_size)
     indexes = indexes_of(config.videos, context.store)

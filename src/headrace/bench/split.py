@@ -1,10 +1,12 @@
 """Model split benchmark: the whole model, and two parts sequential or pipelined."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, ClassVar, Final
+from itertools import cycle, pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
@@ -21,12 +23,25 @@ from headrace.bench.variant_benchmark import (
     Work,
 )
 from headrace.config_fields import Option
+from headrace.measuring.interleaved import grouped
+from headrace.models.compute import layer_of
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.number_format import counted, decimal
 from headrace.profiling.provenance import Record
 from headrace.report.benchmark_page import Column
+from headrace.runtime.pipeline import Pipeline
+from headrace.runtime.stage import Stage
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from headrace.bench.model_work import ModelRuns
+
+Values = tuple[Any, ...]
 
 WHOLE: Final = "whole"
+_CUTS: Final = 3
+"""Default number of layers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,21 +110,22 @@ def _prepare(config: SplitConfig, context: Context) -> Iterator[VariantSet[Split
         BackendError: the device is missing, or the scores differ.
         MediaError: the video cannot be read.
     """
-    from headrace.bench.model_variants import model_runs
-    from headrace.bench.split_variants import SplitParts, Whole
-    from headrace.models.compute import layer_of
+    from headrace.bench.model_work import model_runs, scores
+    from headrace.runs.run_stages import Transfer
 
     layer_names = [] if config.split_points is None else config.split_points.split(",")
     layers = [layer_of(layer_name.strip(), config.model_name) for layer_name in layer_names]
-    with model_runs(config, context) as runs:
-        whole, cuts = Whole(runs), []
-        batches = runs.cached.prepared(config.prep_level, whole.model.input)
-        variants: dict[str, Work] = {WHOLE: runs.passes(batches, whole.run)}
-        layers = list(dict.fromkeys(layers or whole.blocks()))
+    with model_runs(config, config.batch_size, config.seconds, context) as runs:
+        model, carrier, cuts = runs.load(), Transfer(config.device), list[SplitTiming]()
+        batches = runs.cached.prepared(config.prep_level, model.input)
+        variants: dict[str, Work] = {
+            WHOLE: runs.passes(batches, lambda batch: model.run(carrier.carry(batch)))
+        }
+        layers = list(dict.fromkeys(layers or spaced(blocks(model.module), _CUTS)))
         for number, layer in enumerate(layers):
             context.on_progress(f"{layer}, compared", number, len(layers))
             parts = SplitParts(runs, layer, batches)
-            cuts.append(SplitTiming.model_validate({"layer": layer} | parts.cut(whole.scores)))
+            cuts.append(parts.cut(lambda batch: scores(model, carrier.carry(batch))))
             variants[_in_turn_name(layer)] = runs.passes(batches, parts.scores)
             variants[_pipelined_name(layer)] = runs.flow(parts.pipelined)
         yield VariantSet(
@@ -123,6 +139,115 @@ def _prepare(config: SplitConfig, context: Context) -> Iterator[VariantSet[Split
                 cuts=tuple(cuts),
             ),
         )
+
+
+class SplitParts:
+    """Model split after a layer: first part on the CPU, second on the device."""
+
+    def __init__(self, runs: "ModelRuns", layer: str, batches: "Sequence[Tensor]") -> None:
+        """Load and cut the model.
+
+        Raises:
+            ConfigError: the layer is unknown, or the model cannot be split there.
+        """
+        from headrace.models.split_model import SplitModule
+        from headrace.runs.run_stages import Transfer
+
+        self._layer, self._batches, self._clock = layer, batches, runs.clock
+        self._model = runs.load(replace(runs.compute.compute(), split_layer=layer))
+        assert isinstance(self._model.module, SplitModule)
+        self._split = self._model.module
+        self._carrier = Transfer(runs.compute.device)
+
+    def cut(self, score_whole: "Callable[[Tensor], Tensor]") -> SplitTiming:
+        """Return the times of the parts, if the scores are equal.
+
+        Raises:
+            BackendError: the scores differ.
+        """
+        from headrace.bench.model_work import check_scores_equal
+
+        difference = check_scores_equal(
+            f"the scores of {self._model.name} change when it is split after {self._layer}",
+            score_whole,
+            self.scores,
+            self._batches,
+            self._model.compute.device,
+            fix="leave this layer out",
+        )
+        timed = [self._time_parts(batch) for batch in self._batches]
+        crossing = sum(getattr(value, "nbytes", 0) for value in self._begin(self._batches[0]))
+        first, transfer, second = (median(part) for part in zip(*timed, strict=True))
+        return SplitTiming(
+            layer=self._layer,
+            first_ms=first,
+            transfer_ms=transfer,
+            second_ms=second,
+            crossing_bytes=crossing // len(self._batches[0]),
+            difference=difference,
+        )
+
+    @contextmanager
+    def pipelined(self) -> Iterator[Iterator[int]]:
+        """Yield frame counts of batches from concurrent parts, one thread each, as in a run."""
+        stages: list[Stage[Any, Any]] = [
+            Stage(name="first part", function=self._begin),
+            Stage(name="transfer", function=self._carry),
+            Stage(name="second part", function=self._finish),
+        ]
+        with Pipeline(source=cycle(self._batches), stages=stages).run() as run:
+            yield (len(item.value) for item in run)
+
+    def _begin(self, batch: "Tensor") -> Values:
+        with self._model.computing():
+            return self._split.begin(batch)
+
+    def _carry(self, values: Values) -> Values:
+        return tuple(
+            self._carrier.carry(value) if hasattr(value, "nbytes") else value for value in values
+        )
+
+    def _finish(self, values: Values) -> "Tensor":
+        with self._model.computing():
+            layers: Tensor = self._split.finish(values)
+            return layers.float().cpu()
+
+    def scores(self, batch: "Tensor") -> "Tensor":
+        """Run the parts one after the other; return float32 [N, classes], on the CPU."""
+        return self._finish(self._carry(self._begin(batch)))
+
+    def _time_parts(self, batch: "Tensor") -> list[float]:
+        """Return milliseconds per frame of the first part, the transfer and the second part."""
+        value: Any = batch
+        moments = [self._clock.now_ns()]
+        for step in (self._begin, self._carry, self._finish):
+            value = step(value)
+            moments.append(self._clock.now_ns())
+        return [(after - before) / 1e6 / len(batch) for before, after in pairwise(moments)]
+
+
+def blocks(module: "nn.Module") -> list[str]:
+    """Return the cut points between the blocks of a model, in execution order.
+
+    Blocks are the layers of the outermost level with at least `_CUTS` cut points; layers with
+    children are preferred.
+    """
+    from headrace.models.split_model import split_points
+
+    points, modules = split_points(module), dict(module.named_modules())
+    with_children = [point for point in points if [*modules[point].children()]]
+    for names in (with_children, points):
+        for _, layers in sorted(grouped(names, lambda name: name.count(".")).items()):
+            if len(layers) >= _CUTS:
+                return layers
+    return points
+
+
+def spaced(names: Sequence[str], count: int) -> list[str]:
+    """Return `count` evenly spaced names; all of them if there are fewer."""
+    if len(names) <= count:
+        return list(names)
+    return [names[len(names) * number // (count + 1) - 1] for number in range(1, count + 1)]
 
 
 def _facts(record: SplitRecord) -> dict[str, SplitTiming | None]:

@@ -5,7 +5,7 @@ from statistics import median
 
 from headrace.bench.benchmark import Context
 from headrace.bench.config import indexes_of
-from headrace.bench.overlap_work import ModelWork, ready_work
+from headrace.bench.model_work import ModelWork, ready_work
 from headrace.bench.stability import (
     Candidate,
     StabilityConfig,

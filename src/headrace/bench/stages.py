@@ -8,10 +8,17 @@ from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from headrace.bench.benchmark import Benchmark, BenchmarkRecord, StageWork, SuiteSpec, deferred
+from headrace.bench.benchmark import (
+    Benchmark,
+    BenchmarkRecord,
+    StageWork,
+    SuiteSpec,
+    alone_ms,
+    deferred,
+    pace_ms,
+)
 from headrace.bench.charts import bars
 from headrace.bench.config import BatchSize, ThreadedModelConfig, TurnSeconds
-from headrace.bench.suite.end_to_end_gain import alone_ms, pace_ms
 from headrace.config_fields import Option
 from headrace.measuring.decode_counts import p95_column, rate_columns
 from headrace.measuring.interleaved import AGAIN, NoiseCheck, Repetition, RepetitionRow

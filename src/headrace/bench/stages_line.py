@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from headrace.bench.benchmark import Context
-from headrace.bench.overlap_work import ready_work
+from headrace.bench.model_work import ready_work
 from headrace.bench.stages import TRACE, StagesConfig, StagesRecord, StagesRepetition
 from headrace.decode.open_decoder import open_decoder, open_index
 from headrace.decode.protocol import DecodeJob, run_job

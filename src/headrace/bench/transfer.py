@@ -1,20 +1,55 @@
 """Transfer benchmark: bytes copied between CPU and GPU from video to normalised tensor."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import numpy as np
 from pydantic import NonNegativeFloat, PositiveInt
 
-from headrace.bench.benchmark import SuiteSpec, deferred
+from headrace.bench.benchmark import Context, SuiteSpec
 from headrace.bench.charts import Charts, bars
-from headrace.bench.config import PREP_ON_GPU, BatchSize, BenchmarkConfig, Repeats, TurnSeconds
-from headrace.bench.variant_benchmark import Rows, VariantBenchmark, VariantRecord, figure
+from headrace.bench.config import (
+    PREP_ON_GPU,
+    BatchSize,
+    BenchmarkConfig,
+    Repeats,
+    TurnSeconds,
+    indexes_of,
+)
+from headrace.bench.variant_benchmark import (
+    Rows,
+    VariantBenchmark,
+    VariantRecord,
+    VariantSet,
+    figure,
+    for_seconds,
+)
 from headrace.config_fields import FrameSize
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig
+from headrace.decode.open_decoder import open_decoder, open_device_decoder
+from headrace.decode.protocol import DecodeJob, Decoder
+from headrace.decode.pyav import PyavDecoder
+from headrace.errors import BackendError
+from headrace.models.compute import Device
+from headrace.preprocess.spec import InputSpec
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import count, decimal
 from headrace.profiling.provenance import Record
 from headrace.report.benchmark_page import Column
+from headrace.runtime.clock import Clock
+from headrace.video.frame_format import FrameFormat
+from headrace.video.stream_index import StreamIndex
+
+if TYPE_CHECKING:
+    import torch
+
+    from headrace.models.device import Copy
+    from headrace.preprocess.levels import Frames, Preprocess
+    from headrace.runs.run_stages import Transfer
 
 PAGEABLE: Final = "CPU, float32"
 PINNED: Final = "CPU, float32, pinned"
@@ -22,6 +57,18 @@ UINT8: Final = "CPU, uint8, pinned"
 DOWNLOADED: Final = "NVDEC, downloaded"
 KEPT: Final = "NVDEC, kept on the GPU"
 NO_GPU: Final = "no NVIDIA GPU here"
+_SPEC: Final = InputSpec(
+    resize=None,
+    crop=None,
+    mean=(0.485, 0.456, 0.406),
+    std=(0.229, 0.224, 0.225),
+    interpolation="bilinear",
+)
+"""Input with normalisation only: decoded frames already have the requested size."""
+_ALLOWED: Final = (0.01, 0.01)
+"""Max and mean difference allowed, grey levels: float32 on two devices."""
+_ALLOWED_KEPT: Final = (46.0, 3.0)
+"""The same for RGB converted on the GPU: see `TensorConverter`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +110,190 @@ class TransferRecord(VariantRecord):
     """Name of the GPU; None: no GPU."""
     ways: tuple[CopyStats, ...]
     """All variants in order, skipped ones included."""
+
+
+@contextmanager
+def _prepare(config: TransferConfig, context: Context) -> Iterator[VariantSet[TransferRecord]]:
+    """Check that all variants give equal tensors; without a GPU, no variant is timed.
+
+    Raises:
+        ConfigError, MediaError: the video cannot be read.
+        BackendError: a variant's tensors differ from the first variant's.
+    """
+    from torch import cuda
+
+    (index,) = indexes_of(config.videos, context.store)
+    device: Device = "cuda" if cuda.is_available() else "cpu"
+    context.on_progress("comparing variants", 0, 0)
+    with open_flows(index, config, context.clock, device=device) as flows:
+        check_equal(flows, device)
+        timed = {} if device == "cpu" else _available(flows)
+        repetition = partial(for_seconds, seconds=config.seconds, clock=context.clock)
+        yield VariantSet(
+            variants={
+                variant: repetition((flow,), lambda flow: len(flow.next()))
+                for variant, flow in timed.items()
+            },
+            record=lambda **measured: TransferRecord(
+                **measured,
+                size=config.size,
+                batch_size=config.batch_size,
+                gpu=cuda.get_device_name() if device == "cuda" else None,
+                ways=tuple(_copy_stats(variant, flow, device) for variant, flow in flows.items()),
+            ),
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class Flow:
+    """One variant in one thread, from video to normalised tensor; counts its copies."""
+
+    decoder: Decoder[Any]
+    carrier: "Transfer"
+    normalise: "Preprocess"
+    clock: Clock
+    batches: "Generator[Frames, None, None]"
+    """Endless batches of the looping video."""
+    carries_frames: bool
+    """Whether uint8 frames are copied, then normalised; else float32 tensors are copied."""
+    frames: int = 0
+    """Frames converted to tensors."""
+    after_ns: int = 0
+    """Nanoseconds from decoded frames to tensors."""
+    difference: tuple[float | None, float | None] = (None, None)
+    """Max and mean difference from the first variant, grey levels; None: not compared."""
+
+    def next(self) -> "torch.Tensor":
+        """Return the next batch, float32 [N, 3, H, W], complete on return."""
+        from torch.cuda import current_stream
+
+        batch = next(self.batches)
+        started_ns = self.clock.now_ns()
+        if self.carries_frames:
+            tensor = self.normalise(self.carrier.carry(batch))
+        else:
+            tensor = self.carrier.carry(self.normalise(batch))
+        if tensor.is_cuda:
+            current_stream(tensor.device).synchronize()
+        self.after_ns += self.clock.now_ns() - started_ns
+        self.frames += len(batch)
+        return tensor
+
+    @property
+    def down_bytes(self) -> int:
+        """Device-to-host bytes."""
+        return self.decoder.brought_down_bytes if isinstance(self.decoder, PyavDecoder) else 0
+
+
+Flows = dict[str, Flow | str]
+"""Variant → its flow, or the reason it is not available."""
+
+
+@contextmanager
+def open_flows(
+    index: StreamIndex, config: TransferConfig, clock: Clock, *, device: Device
+) -> Iterator[Flows]:
+    """Open every variant; with device `cpu`, copies stay in main memory."""
+    from headrace.models.device import PinnedCopy, copy_to
+    from headrace.preprocess.levels import build_preprocess
+    from headrace.runs.run_stages import Transfer
+
+    is_gpu, shape = device == "cuda", FrameFormat(size=config.size)
+    normalise, flows = build_preprocess("simple", _SPEC), Flows()
+    plain: Copy = copy_to if is_gpu else _clone
+    first_pinned, pinned = (PinnedCopy() if is_gpu else _clone for _ in range(2))
+    on_gpu = DecoderConfig(device="cuda:0" if is_gpu else "cpu", keeps_on_device=True)
+    with ExitStack() as opened:
+        for variant, open_frames, decoding, copy in (
+            (PAGEABLE, open_decoder, ON_CPU, plain),
+            (PINNED, open_decoder, ON_CPU, first_pinned),
+            (UINT8, open_decoder, ON_CPU, pinned),
+            (DOWNLOADED, open_decoder, DecoderConfig.on_gpu(0), plain),
+            # Frames already on the device are not copied.
+            (KEPT, open_device_decoder, on_gpu, copy_to),
+        ):
+            try:
+                decoder = opened.enter_context(closing(open_frames(index, shape, decoding)))
+            except BackendError as error:
+                flows[variant] = str(error)
+                continue
+            flows[variant] = Flow(
+                decoder=decoder,
+                carrier=Transfer(device, copy),
+                normalise=normalise,
+                clock=clock,
+                batches=opened.enter_context(closing(_endless(decoder, config.batch_size))),
+                carries_frames=variant in (UINT8, KEPT),
+            )
+        yield flows
+
+
+def _available(flows: Flows) -> dict[str, Flow]:
+    return {variant: flow for variant, flow in flows.items() if isinstance(flow, Flow)}
+
+
+def check_equal(flows: Flows, device: Device) -> None:
+    """Compare the first batch of every variant with the first variant's.
+
+    Raises:
+        BackendError: a difference exceeds the tolerance for float32, or for RGB conversion on a
+            GPU.
+    """
+    from headrace.bench.model_work import check_frames_equal
+
+    first, *others = _available(flows).items()
+    expected = first[1].next().cpu()
+    for variant, flow in others:
+        if device == "cpu" and variant == DOWNLOADED:
+            continue
+        try:
+            tensor = flow.next().cpu()
+        except BackendError as error:
+            flows[variant] = str(error)
+            continue
+        flow.difference = check_frames_equal(
+            f"tensors of {variant} differ from {PAGEABLE}",
+            tensor,
+            expected,
+            _SPEC.std,
+            allowed=_ALLOWED_KEPT if variant == KEPT else _ALLOWED,
+            fix="decode on the CPU",
+        )
+
+
+def _copy_stats(variant: str, flow: Flow | str, device: Device) -> CopyStats:
+    """Return the copies of a variant so far."""
+    is_gpu = device == "cuda"
+    if isinstance(flow, str):
+        return CopyStats(way=variant, why_not=flow if is_gpu else NO_GPU)
+    is_counted = flow.frames > 0 and (is_gpu or variant not in (DOWNLOADED, KEPT))
+    max_difference, mean = flow.difference
+    return CopyStats(
+        way=variant,
+        up_bytes=flow.carrier.moved_bytes / flow.frames if is_counted else None,
+        down_bytes=flow.down_bytes / flow.frames if is_counted else None,
+        after_ms=flow.after_ns / 1e6 / flow.frames if is_gpu and flow.frames else None,
+        most_apart=max_difference,
+        mean_apart=mean,
+        why_not=None if is_gpu else NO_GPU,
+    )
+
+
+def _clone(tensor: "torch.Tensor", device: Device) -> "torch.Tensor":
+    """Return a copy in main memory, in place of a GPU copy of equal size."""
+    return tensor.clone()
+
+
+def _endless(decoder: Decoder[Any], batch_size: int) -> "Generator[Frames, None, None]":
+    """Yield batches of up to `batch_size` frames of the looping video."""
+    import torch
+
+    job = DecodeJob(tuple(range(len(decoder.index))), goes_on=False)
+    while True:
+        frames: Iterator[Any] = (frame for _, frame in decoder.run(job))
+        while batch := list(islice(frames, batch_size)):
+            is_tensor = isinstance(batch[0], torch.Tensor)
+            yield torch.stack(batch) if is_tensor else np.stack(batch)
 
 
 def _smallest_copy(rows: Rows[CopyStats]) -> str:
@@ -129,7 +360,7 @@ TRANSFER: Final = VariantBenchmark(
     summary="Count the bytes copied between CPU and GPU per frame, and time each variant.",
     config=TransferConfig,
     record=TransferRecord,
-    prepare=deferred("transfer_variants:prepare"),
+    prepare=_prepare,
     title=lambda record: (
         f"From the video to a normalised tensor of {record.size[0]}x{record.size[1]} on "
         f"{record.gpu or 'a GPU'}"

@@ -15,9 +15,8 @@ from headrace.cli.signals import ending_on_sigterm
 from headrace.cli.typer_commands import build_command
 
 if TYPE_CHECKING:
-    from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
     from headrace.bench.suite.suite_runner import Suite, SuiteObserver
-    from headrace.bench.suite.suite_selection import Planned
+    from headrace.bench.suite.suite_selection import BenchmarkOutcome, Planned, SuiteRecord
 
 
 OUT: Final = option("out", Path, Path("headrace_bench"), "Output folder.")
@@ -153,7 +152,7 @@ def _conclude(suite: "Suite", record: "SuiteRecord", *, as_json: bool) -> None:
     """Print the results and write the page."""
     from headrace.bench.suite.ranking import rank
     from headrace.bench.suite.suite_page import PAGE, render_suite_text, suite_json, write_page
-    from headrace.bench.suite.suite_record import SUITE
+    from headrace.bench.suite.suite_selection import SUITE
 
     folder = suite.folder
     ranking = rank([planned.benchmark for planned in suite.planned], record, folder)

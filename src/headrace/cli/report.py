@@ -15,7 +15,7 @@ def report(
     ] = False,
 ) -> None:
     """Render the report of a run or of bench all again."""
-    from headrace.bench.suite.suite_record import SUITE
+    from headrace.bench.suite.suite_selection import SUITE
     from headrace.profiling.session import Session
     from headrace.report.folder import SESSION, render_again
     from headrace.report.text import render_text
@@ -33,7 +33,7 @@ def _render_suite(folder: Path, *, as_text: bool) -> None:
     from headrace.bench.registry import BENCHMARKS
     from headrace.bench.suite.ranking import rank
     from headrace.bench.suite.suite_page import render_suite_text, write_page
-    from headrace.bench.suite.suite_record import read_suite
+    from headrace.bench.suite.suite_selection import read_suite
 
     record = read_suite(folder)
     assert record is not None

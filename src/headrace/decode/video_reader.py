@@ -18,7 +18,7 @@ from headrace.decode.open_decoder import DecoderPool, check_can_decode, open_ind
 from headrace.decode.protocol import DecodeCounters, DecodeJob, check_on_error, decode_stacked
 from headrace.decode.spilled_decoder import open_spill
 from headrace.errors import ConfigError
-from headrace.planning.gop_ranges import split_ranges
+from headrace.planning.chunks import split_ranges
 from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.sampling.clip_shape import Boundary, clip_indices
 from headrace.units import check_integers, parse_bytes

@@ -25,8 +25,7 @@ from headrace.decode.spilled_decoder import open_spill
 from headrace.errors import HeadraceError, MediaError, OpenError
 from headrace.extraction.extraction_options import shape_of_asked
 from headrace.extraction.journal import Journal, JournalEntry
-from headrace.planning.chunks import Chunk
-from headrace.planning.gop_ranges import split_ranges
+from headrace.planning.chunks import Chunk, split_ranges
 from headrace.runtime.child_process import Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.worker_pool import ChunkReporter, iter_rounds

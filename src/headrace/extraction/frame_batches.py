@@ -8,7 +8,7 @@ import numpy as np
 from headrace.decode.frame_outputs import Array
 from headrace.decode.protocol import JobResult
 from headrace.errors import ConfigError
-from headrace.planning.gop_ranges import BatchPart, GopRange, split_batches
+from headrace.planning.chunks import BatchPart, GopRange, split_batches
 from headrace.runtime.processor_affinity import available_cores
 from headrace.video.frames import FrameBatch
 

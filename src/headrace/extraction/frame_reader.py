@@ -33,7 +33,7 @@ from headrace.extraction.frame_batches import (
     split_ranges_into_batches,
 )
 from headrace.loaders.video_set import warn_skipped
-from headrace.planning.gop_ranges import split_batches, split_video
+from headrace.planning.chunks import split_batches, split_video
 from headrace.runtime.buffer_pool import BatchBufferPool
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.imap import imap

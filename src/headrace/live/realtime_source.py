@@ -22,7 +22,7 @@ from headrace.live.live_source import Event, LiveFrame, LiveSource, notifier
 from headrace.live.network_source import NetworkSource
 from headrace.live.open_options import SourceOptions
 from headrace.live.stream_reader import DAMAGED
-from headrace.planning.gop_ranges import split_video
+from headrace.planning.chunks import split_video
 from headrace.profiling.session import Pace
 from headrace.runtime.stage import DroppedItem
 from headrace.runtime.waitable_source import Waiter

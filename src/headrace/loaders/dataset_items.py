@@ -24,7 +24,7 @@ from headrace.errors import BackendError, ConfigError, DecodeError, MediaError
 from headrace.loaders.collate import Transform, check_transforms
 from headrace.loaders.loader_options import check_decoding
 from headrace.loaders.sampled_set import Given, SampledSet
-from headrace.planning.gop_ranges import split_ranges
+from headrace.planning.chunks import split_ranges
 from headrace.sampling.counter_rng import ATTEMPTS, CounterRng, RngStream
 from headrace.units import check_integers
 from headrace.video.frame_format import FrameFormat

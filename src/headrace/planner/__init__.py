@@ -1,5 +1,5 @@
 """Planner of `headrace plan`: settings of a data loader, from the videos themselves.
 
-Begin with `planner.py`; `plan_simulation.py` predicts, `plan_probe.py` measures.
-The output (`plan_table.py`, `plan_text.py`) changes without the prediction.
+Begin with `planner.py`; `strategy_cost.py` predicts and measures one strategy.
+The output (`plan_output.py`) changes without the prediction.
 """

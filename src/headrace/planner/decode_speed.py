@@ -1,9 +1,11 @@
-"""Decode speed on this machine, measured on a few GOPs of the user's files."""
+"""Decode speed on this machine, measured on a few GOPs; estimated rates of stored frames."""
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,7 @@ from headrace.measuring.interleaved import Stopwatch, cores_of_others
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.imap import imap
 from headrace.sampling.decode_cost import Speed, share_out
+from headrace.sampling.population import Population
 from headrace.video.frame_format import FrameFormat
 
 _PROBES = 24
@@ -27,6 +30,8 @@ _SECONDS = 4.0
 """Time limit."""
 _LONGEST_STRETCH = 100
 """Max frames decoded of a long GOP."""
+_READING_SECONDS = 0.0001
+"""Seconds to read a packed frame from the page cache or a local SSD; assumed, not measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,3 +199,59 @@ def _fit_speed(runs: list[_Run], videos: VideoSet, workers: int, max_open: int) 
         workers=workers,
         droppable_share=min(0.99, droppable / videos.population.num_frames),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpillEstimate:
+    """Store of all frames of a set, for batches of random frames."""
+
+    codec: str
+    bytes_per_frame: int
+    """Bytes of a packed frame."""
+    disk_bytes: int
+    """Bytes of all frames of the set."""
+    free_bytes: int | None
+    """Free bytes of the disk; None: no folder."""
+    first_epoch: float
+    """Mean frames per second of the first epoch: every GOP is decoded once and stored."""
+    later_epochs: float
+    """Frames per second of later epochs: frames are read and unpacked."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the disk has room for the set; True without a folder."""
+        return self.free_bytes is None or self.disk_bytes <= self.free_bytes
+
+
+def estimate_spill(
+    population: Population, decoding: MeasuredSpeed, folder: str | None
+) -> SpillEstimate | None:
+    """Return the estimate for the codec with the smallest packets, which stores use.
+
+    None: no codec packs the frames.
+    """
+    if not decoding.packed:
+        return None
+    packed, speed = min(decoding.packed, key=lambda packed: packed.bytes_per_frame), decoding.speed
+    reading = packed.unpack_seconds + _READING_SECONDS
+    storing = (
+        speed.seconds_per_seek * len(population.gop_lengths) / population.num_frames
+        + speed.seconds_per_decoded
+        + speed.seconds_per_delivered
+        + packed.pack_seconds
+    )
+    return SpillEstimate(
+        codec=packed.codec,
+        bytes_per_frame=packed.bytes_per_frame,
+        disk_bytes=packed.bytes_per_frame * population.num_frames,
+        free_bytes=None if folder is None else _free_bytes(Path(folder)),
+        first_epoch=speed.workers / (storing + reading),
+        later_epochs=speed.workers / reading,
+    )
+
+
+def _free_bytes(folder: Path) -> int:
+    """Return the free bytes of the disk of a folder that may not exist yet."""
+    folder = folder.expanduser().absolute()
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    return shutil.disk_usage(existing).free

@@ -13,11 +13,14 @@ from headrace.loaders.frame_loader import max_open_files
 from headrace.loaders.lookahead_window import LookaheadWindow
 from headrace.loaders.video_set import VideoSet
 from headrace.measuring.interleaved import OnProgress, interleave, unseen
-from headrace.planner.decode_speed import MeasuredSpeed, measure_speed
+from headrace.planner.decode_speed import (
+    MeasuredSpeed,
+    SpillEstimate,
+    estimate_spill,
+    measure_speed,
+)
 from headrace.planner.plan_config import PlanConfig
-from headrace.planner.plan_probe import PlanProbe, run_probe
-from headrace.planner.plan_simulation import simulate
-from headrace.planner.spill_estimate import SpillEstimate, estimate_spill
+from headrace.planner.strategy_cost import PlanProbe, run_probe, simulate
 from headrace.profiling.machine import describe_machine
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.processor_affinity import available_cores

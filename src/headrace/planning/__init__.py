@@ -1,5 +1,5 @@
 """Decode plans: from requested frames to decode jobs. Pure functions.
 
-Begin with `lookahead.py`, then `gop_ranges.py`.
+Begin with `lookahead.py`, then `chunks.py`.
 Plans decide the grouping of decode jobs, never which frames are delivered.
 """

@@ -138,7 +138,7 @@ def compare(
         target: Frames per second of the model; None: as many as possible.
         frames_per_burst: Frames of a burst; None: chosen as above.
         cost_of: Cost of strategies with a lookahead. None: formulas, which take milliseconds for a
-            million GOPs, and do not consider the memory limit (`planner.plan_simulation` does).
+            million GOPs, and do not consider the memory limit (`planner.strategy_cost` does).
 
     Raises:
         ConfigError: a batch is larger than the dataset, or `target` or `frames_per_burst` is below

@@ -7,8 +7,8 @@ from dataclasses import replace
 from bench.checksums import CHECKSUMS, ChecksumsConfig
 from bench.records import local_provenance, recorded
 from headrace.bench.benchmark import Benchmark, StageWork, SuiteSpec, write_benchmark
-from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
 from headrace.bench.suite.suite_runner import measure_one
+from headrace.bench.suite.suite_selection import BenchmarkOutcome, SuiteRecord
 from headrace.errors import StageError
 from headrace.profiling.machine import provenance
 

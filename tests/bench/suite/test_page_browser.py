@@ -6,7 +6,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from bench import (
-    test_cameras_report,
+    test_cameras,
     test_live,
     test_overlap,
     test_sampling,
@@ -25,7 +25,7 @@ RECORDS = {
     "sampling": test_sampling.recorded(
         test_sampling.turns("baseline", [500]), test_sampling.turns("look-ahead", [4000])
     ),
-    "cameras": test_cameras_report.MEASURED,
+    "cameras": test_cameras.MEASURED,
     "overlap": test_overlap.recorded(test_overlap.USUAL),
     "scenarios": test_scenarios.recorded(*test_scenarios.USUAL),
     "live": test_live.recorded(*test_live.USUAL),

@@ -7,9 +7,8 @@ import threading
 import pytest
 
 from bench.suite.fakes import DYING, FAILING, FAULTY, HANGING, HEAVY, MODEL, NEVER, WHOLE, measure
-from headrace.bench.suite.suite_record import SUITE, read_suite
 from headrace.bench.suite.suite_runner import SuiteObserver, prepare_suite
-from headrace.bench.suite.suite_selection import Choice, SuiteConfig
+from headrace.bench.suite.suite_selection import SUITE, Choice, SuiteConfig, read_suite
 from headrace.errors import ConfigError, MediaError
 
 pytestmark = pytest.mark.usefixtures("forked_children")

@@ -8,11 +8,12 @@ from bench.suite.fakes import HEAVY, MODEL, NEVER, WHOLE, contest
 from headrace.bench.benchmark import options_of, write_benchmark
 from headrace.bench.config import USUAL_MODEL
 from headrace.bench.registry import BENCHMARKS
-from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
 from headrace.bench.suite.suite_selection import (
     NOT_SELECTED,
+    BenchmarkOutcome,
     Choice,
     SuiteConfig,
+    SuiteRecord,
     command_alone,
     config_of,
     plan_suite,

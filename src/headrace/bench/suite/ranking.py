@@ -1,17 +1,17 @@
-"""Ranking of a suite: benchmarks by gain, and a verdict. Pure."""
+"""Ranking of a suite: benchmarks by end-to-end gain (Amdahl), and a verdict. Pure."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from headrace.bench.benchmark import BenchmarkRecord, Concern, Registered
-from headrace.bench.suite.end_to_end_gain import EndToEndGain, StageCosts, end_to_end_gain
-from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord, read_record
+from headrace.bench.benchmark import BenchmarkRecord, Concern, Registered, StageWork, pace_ms
+from headrace.bench.suite.suite_selection import BenchmarkOutcome, SuiteRecord, read_record
 from headrace.measuring.interleaved import ALIKE, SAME_AGAIN
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal, listing, seconds
-from headrace.profiling.run_records import ROLES
+from headrace.profiling.provenance import Scalar
+from headrace.profiling.run_records import ROLES, Role
 from headrace.report.benchmark_page import BenchmarkPage
 from headrace.report.page import Chart
 
@@ -22,6 +22,64 @@ Standing = Literal["gain", "part", "none", "unsure", "missing"]
 _MODEL: Final[tuple[str, ...]] = ("model_name", "device")
 _SHOWN: Final = 1 / ALIKE
 """Min gain that counts; smaller ones are ties."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageCosts:
+    """Sequential work of the stages on a frame."""
+
+    stages: Mapping[Role, StageWork]
+    source: str
+    """Benchmark that measured it."""
+    cores: int
+    """Cores shared by all stages."""
+    model: Mapping[str, Scalar] = field(default_factory=dict)
+    """Model and device of the measurement, by option name."""
+
+    @property
+    def costliest(self) -> Role:
+        """Role with the most wall time."""
+        return max(self.stages, key=lambda role: self.stages[role].ms)
+
+    @property
+    def words(self) -> str:
+        """`decoding 4.10, the model 8.40 ms`."""
+        order = [role for role in ROLES if role in self.stages]
+        text = (f"{ROLES[role].phrase} {decimal(self.stages[role].ms)}" for role in order)
+        return f"{', '.join(text)} ms"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndToEndGain:
+    """End-to-end speedup from a faster stage."""
+
+    in_turn: float
+    """With sequential stages (Amdahl): the other stages take as long as before."""
+    overlapped: float
+    """With overlapping stages, as in `headrace run`: limited by the next slowest stage or the
+    shared cores."""
+
+
+def end_to_end_gain(gain: float, role: Role, work: StageCosts) -> EndToEndGain | None:
+    """Return the end-to-end gain of a faster stage; None: its work is unknown.
+
+    The stage's CPU time is assumed to shrink like its wall time.
+
+    Args:
+        gain: Speed-up of the stage; above 0.
+        role: Role of the stage.
+        work: Work of all stages.
+    """
+    stages = work.stages
+    if role not in stages or not stages[role].ms:
+        return None
+    stage = stages[role]
+    faster = {**stages, role: StageWork(ms=stage.ms / gain, cpu_ms=stage.cpu_ms / gain)}
+    now_ms, faster_ms = (sum(stage.ms for stage in work.values()) for work in (stages, faster))
+    return EndToEndGain(
+        in_turn=now_ms / faster_ms,
+        overlapped=pace_ms(stages, work.cores) / pace_ms(faster, work.cores),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from headrace.atomic_file import write_whole
 from headrace.bench.suite.ranking import RankedBenchmark, Standing, SuiteRanking, verdict
-from headrace.bench.suite.suite_record import SuiteRecord
+from headrace.bench.suite.suite_selection import SuiteRecord
 from headrace.profiling.environment_diff import machine_differences
 from headrace.profiling.provenance import Provenance
 from headrace.report.page import render_page

@@ -9,8 +9,17 @@ from typing import Any, Final
 from headrace.bench.benchmark import Context, Registered, make_folder, options_of, write_benchmark
 from headrace.bench.config import indexes_of
 from headrace.bench.registry import BENCHMARKS
-from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord, read_record, read_suite
-from headrace.bench.suite.suite_selection import Choice, Planned, SuiteConfig, config_of, plan_suite
+from headrace.bench.suite.suite_selection import (
+    BenchmarkOutcome,
+    Choice,
+    Planned,
+    SuiteConfig,
+    SuiteRecord,
+    config_of,
+    plan_suite,
+    read_record,
+    read_suite,
+)
 from headrace.errors import HeadraceError
 from headrace.profiling.machine import provenance
 from headrace.runtime.child_process import ChildFunction, CompletedChild, FunctionSpec, Json

@@ -1,5 +1,7 @@
-"""Model and cached batches of a video, for benchmarks of their variants."""
+"""Model on frames of a video: its stages, cached batches, and checks of equal results."""
 
+import io
+import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
@@ -11,9 +13,15 @@ import numpy as np
 import psutil
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 from headrace.bench.benchmark import Context
-from headrace.bench.config import ModelTurnsConfig, allowed_difference, indexes_of
+from headrace.bench.config import (
+    BenchmarkConfig,
+    allowed_difference,
+    compute_options_of,
+    indexes_of,
+)
 from headrace.bench.variant_benchmark import ContinuousWork, Work, for_seconds
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_decoder
@@ -25,15 +33,21 @@ from headrace.models.device import check_available, operation_threads, transfer
 from headrace.models.load import load_classifier
 from headrace.models.model import Model, prepare
 from headrace.models.results import Labels
-from headrace.preprocess.levels import build_preprocess
+from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.preprocess.spec import InputSpec, PrepLevel
 from headrace.profiling.number_format import gibibytes
+from headrace.runs.live.live_batches import ModelRunner
+from headrace.runs.model_setup import StartupTimer, ready_model
 from headrace.runs.run_options import ComputeOptions
+from headrace.runs.run_stages import Transfer
 from headrace.runtime.clock import Clock
+from headrace.sinks.painting import Overlay
 from headrace.video.frame_format import FrameFormat
 from headrace.video.frames import FrameBatch
 from headrace.video.stream_index import StreamIndex
 
+_QUALITY: Final = 80
+"""JPEG quality, as on the page of a live run."""
 _BATCHES: Final = 4
 """Cached batches: together larger than the CPU caches."""
 _MOST_BYTES: Final = 1 << 28
@@ -42,6 +56,70 @@ _SHARE: Final = 0.25
 """Max share of free memory for one batch of decoded frames; preprocessing takes more."""
 
 Batch = TypeVar("Batch", torch.Tensor, NDArray[np.uint8])
+
+
+class ModelWork:
+    """Stages of a model: preprocess, transfer, model."""
+
+    def __init__(self, model: Model[Labels], compute: ComputeOptions) -> None:
+        """Use a warmed-up model."""
+        self.model = model
+        self.prepare: Preprocess = build_preprocess(compute.prep_level, model.input)
+        self.runner = ModelRunner(prepare=self.prepare, run=model.run, device=compute.device)
+        self.carrier = None if compute.device == "cpu" else Transfer(compute.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameResult:
+    """Result of one frame; equal for all variants."""
+
+    number: int
+    """0-based frame number."""
+    name: str
+    """Top class."""
+    confidence: float
+    picture: int
+    """CRC-32 of the displayed image."""
+
+
+class Show:
+    """Draws labels on a frame and encodes it, as for a browser page."""
+
+    def __init__(self) -> None:
+        """Start without overlays; they are created by frame size."""
+        self._overlays: dict[tuple[int, int], Overlay] = {}
+
+    def __call__(self, pixels: NDArray[np.uint8], labels: Labels, number: int) -> FrameResult:
+        """Show one frame, uint8 [H, W, 3]; `labels` has one row."""
+        size = pixels.shape[0], pixels.shape[1]
+        overlay = self._overlays.setdefault(size, Overlay(size))
+        name, confidence = labels.names[0][0], labels.confidence[0][0]
+        drawn = overlay.draw(pixels, name, f"{confidence:.0%}   #{number}")
+        file = io.BytesIO()
+        Image.fromarray(drawn).save(file, "JPEG", quality=_QUALITY)
+        picture = zlib.crc32(file.getbuffer())
+        return FrameResult(number=number, name=name, confidence=confidence, picture=picture)
+
+
+@contextmanager
+def ready_work(compute: ComputeOptions, clock: Clock) -> Iterator[tuple[ModelWork, float]]:
+    """Yield the stages with a loaded, warmed-up model, and the seconds to prepare it.
+
+    The threads of PyTorch are set for the block.
+
+    Raises:
+        ConfigError: the model is unknown, or its weights are not available.
+        BackendError: the device is missing, or the model cannot run there.
+    """
+    with operation_threads(compute.threads):
+        timer = StartupTimer(clock)
+        model = ready_model(
+            lambda: load_classifier(compute.model_name, compute.weights),
+            compute,
+            batch_size=compute.batch_size,
+            timer=timer,
+        )
+        yield ModelWork(model, compute), sum(part.seconds for part in timer.parts)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -133,19 +211,21 @@ class ModelRuns:
 
 
 @contextmanager
-def model_runs(config: ModelTurnsConfig, context: Context) -> Iterator[ModelRuns]:
+def model_runs(
+    config: BenchmarkConfig, batch_size: int, seconds: float, context: Context
+) -> Iterator[ModelRuns]:
     """Check the device, cache frames of the video, and set the threads for the block.
 
     Raises:
         BackendError: the device is missing.
         MediaError, ConfigError: see `cache_frames`.
     """
-    compute = config.compute_options(config.batch_size)
+    compute = compute_options_of(config, batch_size)
     check_available(compute.compute())
     context.on_progress("decoding frames and loading the model", 0, 0)
-    cached = cache_frames(config.videos[0], config.batch_size, context.store)
+    cached = cache_frames(config.videos[0], batch_size, context.store)
     with operation_threads(compute.threads):
-        yield ModelRuns(compute=compute, cached=cached, seconds=config.seconds, clock=context.clock)
+        yield ModelRuns(compute=compute, cached=cached, seconds=seconds, clock=context.clock)
 
 
 def check_frames_equal(

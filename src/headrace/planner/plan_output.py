@@ -1,8 +1,10 @@
-"""Plan as console text."""
+"""Output of a plan: table and text for the console, values for JSON."""
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, fields, is_dataclass
 from textwrap import wrap
-from typing import Final
+from typing import Any, Final
 
 from rich import box
 from rich.console import Console
@@ -10,9 +12,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from headrace.measuring.interleaved import disturbance
-from headrace.planner.plan_facts import loader_call, proxy_command
-from headrace.planner.plan_table import columns_of
 from headrace.planner.planner import Plan
+from headrace.planner.strategy_cost import PlanProbe
 from headrace.profiling.number_format import (
     count,
     counted,
@@ -22,8 +23,9 @@ from headrace.profiling.number_format import (
     percent,
     seconds,
 )
-from headrace.report.benchmark_page import table
+from headrace.report.benchmark_page import Column, table
 from headrace.sampling.rho_estimate import DEFAULT_RHO
+from headrace.sampling.strategies import Strategy
 
 _WIDTH: Final = 132
 """Width of the table if the output is not a terminal."""
@@ -31,6 +33,12 @@ _READABLE: Final = 80
 """Width of sentences."""
 _NAMED: Final = 20
 """Max paths in a printed command."""
+_ROW_FACTS: Final = (
+    *("memory_bytes", "bias_bound", "design_effect", "autocorrelation", "inflation"),
+    *("inflation_at", "words", "why_not"),
+)
+"""Last fields of a strategy in JSON."""
+Columns = tuple[Column[Strategy], ...]
 
 
 def render_plan(plan: Plan, videos: Sequence[str]) -> str:
@@ -206,5 +214,145 @@ def _proxies_text(plan: Plan, videos: Sequence[str]) -> Iterator[str]:
     yield f"  {command}"
     if is_long:
         yield f"  VIDEOS stands for the {len(videos)} given paths"
-    loader = "FrameLoader" if plan.config.num_frames is None else "ClipLoader"
-    yield f'  then {loader}(headrace.Proxies("proxies").all(videos), ...): same samples'
+    yield f'  then {_loader(plan)}(headrace.Proxies("proxies").all(videos), ...): same samples'
+
+
+def columns_of(plan: Plan) -> Columns:
+    """Return the columns, predicted figures and with trials also measured ones."""
+    batch = plan.config.samples_per_batch
+
+    def measured(head: str, cell: Callable[[PlanProbe], str]) -> Columns:
+        def of(row: Strategy) -> str:
+            return cell(plan.trials[row.name]) if row.name in plan.trials else "-"
+
+        return (Column(head, _if_feasible(of)),) if plan.trials else ()
+
+    def ess(head: str, variance: Callable[[Strategy], float]) -> Column[Strategy]:
+        return Column(head, lambda row: f"{batch / variance(row):,.0f}" if row.is_sound else "-")
+
+    return (
+        Column("   strategy", lambda row: f"{_mark(row, plan)}{row.name}"),
+        Column("frames/s\nexpected", _if_feasible(lambda row: decimal(row.frames_per_second))),
+        Column("decoded\n/frame", _if_feasible(lambda row: decimal(row.amplification))),
+        *measured(
+            "frames/s\nmeasured", lambda trial: _star_unfilled(trial.frames_per_second, trial)
+        ),
+        *measured("decoded\nmeasured", lambda trial: _star_unfilled(trial.amplification, trial)),
+        Column("memory\nMiB", _if_feasible(lambda row: decimal(row.memory_bytes / 2**20))),
+        *measured("max\nmeasured", lambda trial: decimal(trial.memory_bytes / 2**20)),
+        Column("bias", _if_feasible(_bias)),
+        ess("ESS\nbatch", lambda row: row.design_effect),
+        ess("ESS\nSGD", lambda row: row.inflation_at),
+        ess("ESS\nlong-run", lambda row: row.inflation),
+        *measured("batch\nmeasured", lambda trial: _ess(batch, trial.design_effect)),
+        *measured("long-run\nmeasured", lambda trial: _ess(batch, trial.inflation)),
+    )
+
+
+def _if_feasible(cell: Callable[[Strategy], str]) -> Callable[[Strategy], str]:
+    return lambda row: cell(row) if row.is_feasible else "-"
+
+
+def _mark(row: Strategy, plan: Plan) -> str:
+    if row is plan.recommendation.strategy:
+        return "=> "
+    return "   " if row.is_sound else "!  "
+
+
+def _bias(row: Strategy) -> str:
+    return f"≤ {row.bias_bound:.1f} σ" if row.bias_bound else "none"
+
+
+def _star_unfilled(figure: float, trial: PlanProbe) -> str:
+    """Return a figure, with a star if the window was still filling."""
+    return decimal(figure) + ("" if trial.is_filled else "*")
+
+
+def _ess(batch_size: int, variance: float | None) -> str:
+    """Return the effective sample size of a batch, in frames; `-`: unknown."""
+    return "-" if variance is None else f"{batch_size / max(variance, 0.01):,.0f}"
+
+
+def plan_facts(plan: Plan, videos: Sequence[str]) -> dict[str, Any]:
+    """Return a plan as JSON-compatible values; `videos` as the user named them."""
+    contents = asdict(plan.contents)
+    contents["left_out"] = [
+        {"source": error.source, "error": str(error)} for error in plan.contents.left_out
+    ]
+    best = plan.recommendation
+    return {
+        "config": {**asdict(plan.config), "batch_size": plan.config.samples_per_batch},
+        "noise": asdict(plan.noise),
+        "contents": contents,
+        "decoding": {**asdict(plan.decoding), "is_told_apart": plan.decoding.is_told_apart},
+        "strategies": [
+            {
+                **_row_facts(row),
+                "is_recommended": row is best.strategy,
+                "measured": asdict(plan.trials[row.name]) if row.name in plan.trials else None,
+            }
+            for row in plan.strategies
+        ],
+        "recommendation": {
+            "name": best.strategy.name,
+            "reaches_target": best.reaches_target,
+            "why": best.why,
+            "loader": loader_call(best.strategy, plan),
+        },
+        "spill": plan.spill and {**asdict(plan.spill), "fits": plan.spill.fits},
+        "reencode": {**asdict(plan.reencode), "command": proxy_command(plan, videos)},
+    }
+
+
+def _row_facts(row: Strategy) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "sampling": None if row.sampler is None else repr(row.sampler),
+        "lookahead": row.lookahead,
+        "frames_per_second": row.frames_per_second,
+        "amplification": row.amplification,
+        "seeks": row.cost.seeks,
+        **{name: getattr(row, name) for name in _ROW_FACTS},
+    }
+
+
+def loader_call(row: Strategy, plan: Plan) -> str:
+    """Return the loader call for a strategy."""
+    config = plan.config
+    is_default = row.lookahead in (row.budget.lookahead, row.budget.lookahead_once)
+    lookahead = "" if is_default else f", lookahead={row.lookahead}"
+    argument = "sampling" if config.num_frames is None else "clips"
+    spill = "" if config.spill is None else f", spill={config.spill!r}"
+    return (
+        f"{_loader(plan)}(videos, batch_size={config.samples_per_batch}, size={config.size}, "
+        f"{argument}={_sampler_call(row.sampler)}, memory_budget={config.memory_budget!r}"
+        f"{lookahead}{spill})"
+    )
+
+
+def _loader(plan: Plan) -> str:
+    return "FrameLoader" if plan.config.num_frames is None else "ClipLoader"
+
+
+def _sampler_call(sampler: object) -> str:
+    """Return the sampler call, without default arguments."""
+    assert is_dataclass(sampler)
+    values = [(field, getattr(sampler, field.name)) for field in fields(sampler)]
+    changed = {field.name: value for field, value in values if value != field.default}
+    if "fps" in changed:
+        changed["fps"] = str(changed["fps"])
+    arguments = ", ".join(f"{name}={value!r}" for name, value in changed.items())
+    return f"{type(sampler).__name__}({arguments})"
+
+
+def proxy_command(plan: Plan, videos: Sequence[str]) -> str:
+    """Return the command that creates the proxies of a plan.
+
+    Args:
+        plan: The plan.
+        videos: Files, folders and lists, as the user named them.
+    """
+    size = "x".join(str(side + side % 2) for side in plan.config.size)
+    paths = [f"./{video}" if video.startswith("-") else video for video in videos]
+    options = ("-o", "proxies", "--size", size, "--gop", str(plan.reencode.gop))
+    return shlex.join(["headrace", "proxy", *paths, *options])

@@ -1,15 +1,14 @@
 """Table of a plan, expected figures beside measured ones, and the text below it."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
 from headrace.decode.index_store import IndexStore
 from headrace.planner.plan_config import PlanConfig
-from headrace.planner.plan_probe import PlanProbe
-from headrace.planner.plan_table import columns_of
-from headrace.planner.plan_text import render_plan
+from headrace.planner.plan_output import columns_of, plan_facts, render_plan
 from headrace.planner.planner import plan
+from headrace.planner.strategy_cost import PlanProbe
 from headrace.testing.synth import SynthClip
 
 TRIAL = PlanProbe(
@@ -24,7 +23,7 @@ def plan_of_clip(written, tmp_path_factory):
     folder = tmp_path_factory.mktemp("plan")
     config = PlanConfig(batch_size=8, size=(32, 32), memory_budget="1MiB")
     with pytest.MonkeyPatch.context() as brief:
-        brief.setattr("headrace.planner.plan_simulation._LEAST_REQUESTS", 1000)
+        brief.setattr("headrace.planner.strategy_cost._LEAST_REQUESTS", 1000)
         clips = [written(SynthClip(gop=12))]
         return plan(clips, config, workers=1, store=IndexStore(folder / "index"))
 
@@ -49,6 +48,18 @@ def test_measured_speed_memory_and_noise_are_in_the_row(plan_of_clip):
     others = cells(tried, "look-ahead")
     assert {cell for head, cell in others.items() if head.endswith("measured")} == {"-"}
     assert not [head for head in cells(plan_of_clip, "naive") if "measured" in head]
+    rows = plan_facts(tried, ["a.mp4"])["strategies"]
+    assert {row["name"]: row["measured"] for row in rows if row["measured"]} == {
+        "naive": asdict(TRIAL)
+    }
+
+
+def test_costs_that_could_not_be_separated_are_a_warning(plan_of_clip):
+    speed = replace(plan_of_clip.decoding.speed, seconds_per_seek=0.0)
+    unclear = replace(plan_of_clip, decoding=replace(plan_of_clip.decoding, speed=speed))
+    warning = "Warning: the costs of seeking and decoding could not be separated"
+    assert warning in render_plan(unclear, ["a.mp4"]).partition("Recommended")[2]
+    assert not plan_facts(unclear, ["a.mp4"])["decoding"]["is_told_apart"]
 
 
 def test_memory_below_a_mebibyte_is_not_rounded_to_0(plan_of_clip):
