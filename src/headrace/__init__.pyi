@@ -62,7 +62,7 @@ from headrace.loaders.cameras.stream_sampler import CameraStreamSampler as Camer
 from headrace.loaders.cameras.window_loader import CameraWindowLoader as CameraWindowLoader
 from headrace.loaders.cameras.window_loader import CameraWindowStatistics as CameraWindowStatistics
 from headrace.loaders.collate import WithSample as WithSample
-from headrace.loaders.contact_sheet.contact_sheet import ContactSheet as ContactSheet
+from headrace.loaders.contact_sheet import ContactSheet as ContactSheet
 from headrace.loaders.datasets import FrameDataset as FrameDataset
 from headrace.loaders.datasets import VideoDataset as VideoDataset
 from headrace.loaders.epoch_sampler import EpochSampler as EpochSampler

@@ -7,9 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.loaders.contact_sheet.batch_sheet import sheet_of_batch
-from headrace.loaders.contact_sheet.contact_sheet import ContactSheet
-from headrace.loaders.contact_sheet.sheet_options import BatchNames, SheetOptions
+from headrace.loaders.batch_sheet import BatchNames, SheetOptions, sheet_of_batch
+from headrace.loaders.contact_sheet import ContactSheet
 from headrace.loaders.sampled_set import SampledSet
 from headrace.video.frames import Clip
 
