@@ -5,8 +5,7 @@ import pytest
 
 from headrace import FrameFormat, UniformFrames
 from headrace.decode.packing import FFVHUFF, UTVIDEO
-from headrace.loaders.hold_choice import HoldChoice
-from headrace.loaders.lookahead_window import LookaheadWindow
+from headrace.loaders.hold_choice import HoldChoice, LookaheadWindow
 from headrace.runtime.clock import SYSTEM_CLOCK
 from loaders.videos import FRAME_BYTES, contents
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from headrace.decode.spilled_decoder import is_storable
 from headrace.loaders.frame_loader import PlannedLoader
-from headrace.loaders.lookahead_window import LookaheadWindow
+from headrace.loaders.hold_choice import LookaheadWindow
 from headrace.sampling.bursts import Bursts
 from headrace.units import parse_bytes
 

@@ -17,10 +17,9 @@ from headrace.loaders.batch import Batch
 from headrace.loaders.decode_engine import Engine
 from headrace.loaders.epochs import Epochs, Position, RankBatch, StepSamples
 from headrace.loaders.frame_memory import FrameMemory
-from headrace.loaders.hold_choice import HoldChoice
+from headrace.loaders.hold_choice import HoldChoice, LookaheadWindow
 from headrace.loaders.job_decoder import FrameViews, JobDecoder
 from headrace.loaders.loader_options import PlannedOptions, takes
-from headrace.loaders.lookahead_window import LookaheadWindow
 from headrace.loaders.quarantine import Quarantine
 from headrace.loaders.resumable import BatchOf, LoaderStatistics, ResumableLoader, Running
 from headrace.loaders.sampled_set import Given, SampledSet
