@@ -11,8 +11,8 @@ from bench.clocks import TickingClock
 from headrace import Bursts, ClipAugment, SequentialFrames, ShuffledFrames, UniformFrames
 from headrace.instrumentation.dataloader_hook import record_iterable
 from headrace.instrumentation.loop_recorder import LoopRecorder, merge_recorders
-from headrace.loaders import spill
-from headrace.loaders.decoding_facts import describe_decoding
+from headrace.loaders import frame_memory
+from headrace.loaders.planned_loader import describe_decoding
 from headrace.profiling.findings.verdict import find
 from loaders.videos import FRAME_BYTES, KEPT, epochs
 
@@ -39,7 +39,7 @@ def profiled(opener):
 def test_a_loop_that_decodes_again_is_advised_a_disk_and_then_decodes_once(
     profiled, opener, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(spill, "_UNSTORED_BATCHES", 0)
+    monkeypatch.setattr(frame_memory, "_UNSTORED_BATCHES", 0)
     loader, advice = profiled(**SMALL)
     facts = describe_decoding(loader)
     assert facts.amplification > 3

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from headrace import ConfigError, Population, ShuffledFrames
 from headrace.loaders.epochs import Epochs, Position
-from headrace.loaders.frame_loader import max_open_files
 from headrace.loaders.hold_choice import LookaheadWindow
+from headrace.loaders.planned_loader import max_open_files
 from headrace.sampling.decode_cost import lookahead_for
 from headrace.sampling.epoch_order import Shard
 

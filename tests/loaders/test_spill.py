@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from headrace import DecoderConfig, FrameLoader, ImageSequence, SpillWarning
-from headrace.loaders import spill
+from headrace.loaders import frame_memory
 from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames, UniformFrames
 from loaders.videos import FRAME_BYTES, contents, epochs
 
@@ -44,7 +44,7 @@ def test_every_frame_is_decoded_once_and_never_again(spilling, expected):
 
 def test_the_first_batch_of_a_loader_alone_stores_nothing(spilling, monkeypatch):
     """Also where each epoch is one batch, in a run of its own."""
-    monkeypatch.setattr(spill, "_UNSTORED_BATCHES", 1)
+    monkeypatch.setattr(frame_memory, "_UNSTORED_BATCHES", 1)
     frames = spilling()._videos.population.num_frames
     options = {"batch_size": frames, "memory_budget": 10 * frames * FRAME_BYTES}
     each = spilling(**options, prefetch_next_epoch=False, lookahead=1)
@@ -183,8 +183,8 @@ RANK = """
 import sys
 from pathlib import Path
 from headrace import FrameLoader, IndexStore, ShuffledFrames
-from headrace.loaders import spill
-spill._UNSTORED_BATCHES = 0
+from headrace.loaders import frame_memory
+frame_memory._UNSTORED_BATCHES = 0
 rank, disk, store, *videos = sys.argv[1:]
 options = {"sampling": ShuffledFrames(), "index_store": IndexStore(Path(store)), "seed": 3}
 with FrameLoader(

@@ -18,7 +18,7 @@ from headrace.instrumentation.timed_worker import BatchCost
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, ThreadMeter, ThreadTimes, processor_ns
 
 if TYPE_CHECKING:
-    from headrace.loaders.decoding_facts import DecodingFacts
+    from headrace.loaders.planned_loader import DecodingFacts
 
 MAX_STEPS: Final = 100_000
 """Max steps to keep, about 40 MB; later steps are not recorded."""

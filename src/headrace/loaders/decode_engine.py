@@ -12,11 +12,17 @@ from numpy.typing import NDArray
 
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import BackendError, MediaError
-from headrace.loaders.engine_items import DecodeTask, PackedFrame, UnpackTask
 from headrace.loaders.epochs import Epochs, RankBatch, StepSamples
 from headrace.loaders.frame_memory import BatchRoom
 from headrace.loaders.hold_choice import HoldChoice
-from headrace.loaders.job_decoder import Decoded, JobDecoder, JobWorker
+from headrace.loaders.job_decoder import (
+    Decoded,
+    DecodeTask,
+    JobDecoder,
+    JobWorker,
+    PackedFrame,
+    UnpackTask,
+)
 from headrace.loaders.loader_options import PlannedOptions
 from headrace.planning.lookahead import PlannedBatch, look_ahead
 from headrace.runtime.imap import imap

@@ -8,7 +8,6 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.loaders.batch import NamedTensors
 from headrace.loaders.batch_sheet import (
     BatchNames,
     SheetOptions,
@@ -18,6 +17,7 @@ from headrace.loaders.batch_sheet import (
 from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
 from headrace.loaders.cameras.moment_table import MetadataOf, MomentMetadata, call_metadata
 from headrace.loaders.cameras.window_plan import WindowPlan
+from headrace.loaders.collate import NamedTensors
 from headrace.loaders.contact_sheet import ContactSheet
 from headrace.sampling.moment_windows import MISSING
 
