@@ -62,9 +62,9 @@ from headrace.loaders.cameras.window_loader import CameraWindowLoader as CameraW
 from headrace.loaders.cameras.window_loader import CameraWindowStatistics as CameraWindowStatistics
 from headrace.loaders.collate import WithSample as WithSample
 from headrace.loaders.contact_sheet import ContactSheet as ContactSheet
-from headrace.loaders.datasets import FrameDataset as FrameDataset
 from headrace.loaders.datasets import VideoDataset as VideoDataset
-from headrace.loaders.epoch_sampler import EpochSampler as EpochSampler
+from headrace.loaders.frame_dataset import EpochSampler as EpochSampler
+from headrace.loaders.frame_dataset import FrameDataset as FrameDataset
 from headrace.loaders.frame_loader import Batch as Batch
 from headrace.loaders.frame_loader import ClipLoader as ClipLoader
 from headrace.loaders.frame_loader import FrameLoader as FrameLoader

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 from torchvision.transforms import v2
 
 from headrace import Manifest, SequentialFrames, ShuffledFrames, UniformClips, UniformFrames
-from headrace.loaders.epoch_sampler import EpochSampler
+from headrace.loaders.frame_dataset import EpochSampler
 from loaders.videos import SEGMENTS, epochs, samples
 
 pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")

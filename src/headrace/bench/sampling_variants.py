@@ -18,8 +18,7 @@ from headrace.bench.sampling import (
 )
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
-from headrace.loaders.datasets import FrameDataset
-from headrace.loaders.epoch_sampler import EpochSampler
+from headrace.loaders.frame_dataset import EpochSampler, FrameDataset
 from headrace.loaders.frame_loader import FrameLoader
 from headrace.loaders.video_set import VideoSet
 from headrace.measuring.interleaved import interleave
