@@ -241,12 +241,11 @@ class FrameLoader(PlannedLoader[Batch]):
             ranks=shard.ranks,
         )
         sampled.videos.check_fit(options.fit)
-        context = sampled.sampler_context(
-            seed=options.seed, batch_size=options.batch_size, ranks=shard.ranks
-        )
         return SampledFrom(
             videos=sampled.videos,
-            sampler=sampled.bind(self._sampler, context),
+            sampler=sampled.bind(
+                self._sampler, seed=options.seed, batch_size=options.batch_size, ranks=shard.ranks
+            ),
             gop_lengths=sampled.decoded_gop_lengths,
             skipped=sampled.skipped,
         )

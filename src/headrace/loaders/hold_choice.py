@@ -254,8 +254,8 @@ class HoldChoice:
     hold: Hold
     shape: FrameFormat
     """Format of waiting frames, with a size."""
-    window_of: Callable[[int | None], LookaheadWindow]
-    """Bytes of a packed frame (None: frames wait as pixels) → the window."""
+    window_of: Callable[..., LookaheadWindow]
+    """`LookaheadWindow.of` with the loader's arguments, except `later_bytes`."""
     gop_lengths: NDArray[np.int64]
     sample_frames: int
     """Frames of a sample: 1, or the frames of a clip."""
@@ -273,7 +273,7 @@ class HoldChoice:
         assert self.shape.size is not None
         self._lock = ForkSafeLock()
         self._raw_bytes = self.shape.frame_bytes(self.shape.size)
-        self.window = self.window_of(None)
+        self.window = self.window_of()
         self._mean_bytes = self._raw_bytes
         self._trials = trials_of(self.shape, self.clock)
         requests = max(self.window.lookahead, int(self.gop_lengths.sum()))
@@ -285,7 +285,7 @@ class HoldChoice:
             # Until sizes are known, only as many frames wait as fit as pixels. But the planner
             # gets the wide lookahead now: with a narrow one, it would spread the next decodes of
             # the GOPs over the narrow window, and they would stay bunched together.
-            wide = self.window_of(self._raw_bytes // _USUAL_RATIO)
+            wide = self.window_of(later_bytes=self._raw_bytes // _USUAL_RATIO)
             self.window = replace(self.window, lookahead=wide.lookahead)
 
     @property
@@ -353,13 +353,13 @@ class HoldChoice:
         seek, frame = share_out(counts, timed)
         options: list[tuple[float, int, Packing | None]] = []
         if self.hold == "auto":
-            seconds = self._seconds(self.window_of(None), seek, frame, 0.0, 0.0)
+            seconds = self._seconds(self.window_of(), seek, frame, 0.0, 0.0)
             options.append((seconds, self._raw_bytes, None))
         for trial in self._trials:
             if not trial.is_exact:
                 continue
             facts = trial.facts
-            window = self.window_of(facts.bytes_per_frame)
+            window = self.window_of(later_bytes=facts.bytes_per_frame)
             seconds = self._seconds(window, seek, frame, facts.pack_seconds, facts.unpack_seconds)
             options.append((seconds, facts.bytes_per_frame, trial.packing))
         if not options:
@@ -385,4 +385,4 @@ class HoldChoice:
 
     def _resize(self, mean_bytes: int) -> None:
         self._mean_bytes = max(1, mean_bytes)
-        self.window = self.window_of(None if self.packing is None else self._mean_bytes)
+        self.window = self.window_of(later_bytes=None if self.packing is None else self._mean_bytes)

@@ -89,10 +89,6 @@ class PackedFrame:
     after: DecodeTask | None
     """Job that must be done before the frame can be unpacked; None: it can be now."""
 
-    def defer(self, task: "UnpackTask") -> bool:
-        """Leave the frame to its job's thread if the job is not done; return whether it is left."""
-        return self.after is not None and self.after.defer(task, self)
-
 
 @dataclass(kw_only=True, eq=False)
 class UnpackTask:

@@ -153,7 +153,7 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
         if lookahead is not None and lookahead >= 1:
             lookahead = max(lookahead, sample_frames)
         assert self._shape.size is not None
-        self._window = window = partial(
+        window_of = partial(
             LookaheadWindow.of,
             gop_lengths,
             memory_budget=parse_bytes(options.memory_budget),
@@ -169,7 +169,7 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
         return HoldChoice(
             hold="rgb" if options.decoder().keeps_on_device else options.hold,
             shape=self._shape,
-            window_of=lambda later_bytes: window(later_bytes=later_bytes),
+            window_of=window_of,
             gop_lengths=gop_lengths,
             sample_frames=sample_frames,
             is_random=traits.is_random,
@@ -316,7 +316,8 @@ def _wider_window(loader: PlannedLoader[Any]) -> tuple[str, LookaheadWindow] | N
 
     None: only `spill` would help, or `expected_amplification` does not apply to the sampler.
     """
-    options, choice, window_of = loader._options, loader._choice, loader._window
+    options, choice = loader._options, loader._choice
+    window_of = choice.window_of
     sampler, traits = loader._epochs.sampling, loader._epochs.sampling.traits
     if not traits.is_random or traits.spans_videos or isinstance(sampler, Bursts):
         return None
