@@ -13,7 +13,7 @@ from PIL import Image
 from headrace import DecoderConfig, FrameLoader, ImageSequence, SpillWarning
 from headrace.loaders import frame_memory
 from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames, UniformFrames
-from loaders.videos import FRAME_BYTES, contents, epochs
+from loaders.videos import FRAME_BYTES, SIZE, contents, epochs
 
 pytestmark = pytest.mark.usefixtures("whole_gops_at_once")
 
@@ -25,9 +25,11 @@ def spilling(opener, disk):
     return lambda **options: opener(**{**small, "spill": disk, **options})
 
 
-@pytest.fixture
-def expected(opener):
-    return contents(epochs(opener(sampling=UniformFrames(), seed=3), 3))
+@pytest.fixture(scope="module")
+def expected(videos, store):
+    options = {"batch_size": 10, "size": SIZE, "sampling": UniformFrames(), "seed": 3}
+    with FrameLoader(videos, index_store=store, **options) as loader:
+        return contents(epochs(loader, 3))
 
 
 def test_every_frame_is_decoded_once_and_never_again(spilling, expected):
