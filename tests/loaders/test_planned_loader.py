@@ -214,7 +214,7 @@ def test_facts_name_the_option_that_is_left(opener, door, options, on_disk, wide
     usual = SMALL if door == "frames" else {"memory_budget": 200 * FRAME_BYTES}
     loader = opener(door, **{**usual, **options})
     assert describe_decoding(loader) is None
-    epochs(loader, 6)
+    epochs(loader, 4)
     facts = describe_decoding(loader)
     assert facts.store == on_disk
     assert facts.wider is None if wider is None else facts.wider.startswith(wider)

@@ -320,10 +320,10 @@ class Engine:
         error = None if self._masks_bad else self._failed.get(next(failed, -1))
         if error is not None and not self._skips_bad:
             raise error
+        memory: AbstractContextManager[Any] = nullcontext(pixels)
         if pixels is None:
-            with self._decoder.memory.batch(self._shape(ids)) as pixels:
-                samples = self._fill(step, pixels, worker, has_bad=error is not None)
-        else:
+            memory = self._decoder.memory.batch(self._shape(ids))
+        with memory as pixels:
             samples = self._fill(step, pixels, worker, has_bad=error is not None)
         self._release(batch.released)
         return samples

@@ -137,7 +137,8 @@ class SampledSet:
             return decoded.gop_lengths
         if decoded is self.videos.population:
             return rows.population.gop_lengths
-        bounds = np.stack([rows.first, rows.first + rows.population.frames_per_video], axis=1)
+        stops = rows.first + rows.population.frames_per_video
+        bounds = zip(rows.first.tolist(), stops.tolist(), strict=True)
         return np.concatenate([_lengths_inside(decoded.gop_start, *frames) for frames in bounds])
 
     def sampler_context(
@@ -252,9 +253,7 @@ class _Segment:
         )
 
 
-def _lengths_inside(
-    gop_start: NDArray[np.int64], first: int | np.int64, stop: int | np.int64
-) -> NDArray[np.int64]:
+def _lengths_inside(gop_start: NDArray[np.int64], first: int, stop: int) -> NDArray[np.int64]:
     """Return the number of frames of each GOP in frames [first, stop), int64."""
     inside = slice(*np.searchsorted(gop_start, (first + 1, stop)))
     return np.diff(gop_start[inside], prepend=first, append=stop)
