@@ -12,19 +12,9 @@ import torch
 from torch.utils.data import DataLoader
 from torchvision.transforms import v2
 
+import headrace
 from forked import raised_by_a_worker
-from headrace import (
-    DecodeCounters,
-    IndexStore,
-    Manifest,
-    OpenError,
-    SequentialFrames,
-    ShuffledFrames,
-    UniformClips,
-    UniformFrames,
-    load_clip,
-    read_clip,
-)
+from headrace import Manifest, SequentialFrames, ShuffledFrames, UniformClips, UniformFrames
 from headrace.loaders.frame_dataset import EpochSampler
 from loaders.videos import SEGMENTS, SIZE, epochs, open_videos, samples, with_counters
 
@@ -109,7 +99,7 @@ def test_a_file_that_changes_is_named_in_a_worker_too(loader, videos, tmp_path):
     path = shutil.copy(videos[1], tmp_path / "clip.mp4")
     dataset = loader("frame items", [path])
     path.write_bytes(path.read_bytes() + b"\0")
-    with pytest.raises(OpenError, match=r"clip\.mp4 has changed"):
+    with pytest.raises(headrace.OpenError, match=r"clip\.mp4 has changed"):
         dataset[0]
     with raised_by_a_worker(RuntimeError, r"clip\.mp4 has changed"):
         list(DataLoader(dataset, num_workers=1))
@@ -119,8 +109,8 @@ def test_an_item_is_the_clip_of_a_video(clips, videos):
     assert len(clips) == len(videos)
     for number, path in enumerate(videos):
         indices = clips.clip_indices(number)
-        expected = read_clip(path, int(indices[0]), 4, 3, size=SIZE)
-        item, times = clips[number], load_clip(path, int(indices[0]), 4, 3).pts_seconds
+        expected = headrace.read_clip(path, int(indices[0]), 4, 3, size=SIZE)
+        item, times = clips[number], headrace.load_clip(path, int(indices[0]), 4, 3).pts_seconds
         assert item["frames"].dtype == torch.uint8
         assert torch.equal(item["frames"], torch.from_numpy(expected).movedim(-1, -3))
         assert (item["video"], item["index"].tolist()) == (number, indices.tolist())
@@ -191,7 +181,7 @@ def test_what_cannot_be_is_refused(refused):
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_read_no_index_and_give_the_same(loader, plain, tmp_path, method):
     """It is deleted from disk; a worker that scanned the video would store it again."""
-    store = IndexStore(tmp_path / "index")
+    store = headrace.IndexStore(tmp_path / "index")
     how = {"batch_size": 4, "num_workers": 1, "multiprocessing_context": method}
     frames, clips = (loader(door, index_store=store) for door in ("frame items", "clip items"))
     shutil.rmtree(store.folder)
@@ -199,7 +189,7 @@ def test_workers_read_no_index_and_give_the_same(loader, plain, tmp_path, method
     [(batch, cost)] = DataLoader(frames, **picked, **how)
     assert torch.equal(batch["frame"], plain.of(batch))
     assert cost.packets_read < 10
-    assert frames.counters == DecodeCounters()
+    assert frames.counters == headrace.DecodeCounters()
     clips.set_epoch(0)
     with pickle.loads(pickle.dumps(clips)) as received:  # noqa: S301  (as a worker gets it)
         assert torch.equal(all_of(received), all_of(clips))

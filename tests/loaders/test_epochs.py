@@ -12,7 +12,6 @@ from torch import distributed
 
 from headrace import CameraStreamDataset, ConfigError, Population, ShuffledFrames
 from headrace.loaders.epochs import Epochs, Position, agreement, shard_of
-from headrace.loaders.planned_loader import max_open_files
 from headrace.runtime.rank_processes import run_ranks
 from headrace.sampling.epoch_order import Shard
 from loaders.cameras.clips import write_layout
@@ -123,13 +122,6 @@ def test_the_rest_of_an_epoch_is_one_batch_of_a_larger_size():
 def test_empty_epochs_are_refused(refused):
     refused("epochs")
     assert epochs(8, ranks=2, drop_last=True).num_steps() == 1
-
-
-@pytest.mark.parametrize(
-    ("budget", "files"), [(1, 1), (2**20, 1), (2**28, 22), (2**30, 89), (2**31, 128), (2**40, 128)]
-)
-def test_open_files_take_up_to_a_sixteenth_of_the_budget(budget, files):
-    assert max_open_files(budget) == files
 
 
 def ask_rank(task, ready):

@@ -12,19 +12,11 @@ import torch
 
 import headrace
 from bench.clocks import TickingClock
-from headrace import (
-    Bursts,
-    ClipAugment,
-    LoaderStatistics,
-    SequentialFrames,
-    ShuffledFrames,
-    UniformFrames,
-    open_index,
-)
+from headrace import Bursts, SequentialFrames, ShuffledFrames, UniformFrames
 from headrace.instrumentation.dataloader_hook import record_iterable
 from headrace.instrumentation.loop_recorder import LoopRecorder, merge_recorders
 from headrace.loaders import frame_memory
-from headrace.loaders.planned_loader import describe_decoding
+from headrace.loaders.planned_loader import describe_decoding, max_open_files
 from headrace.profiling.findings.verdict import find
 from headrace.testing.synth import SynthClip, write_clip
 from loaders.videos import FRAME_BYTES, KEPT, epochs, open_videos
@@ -66,7 +58,7 @@ def test_waiting_for_a_batch_counts_and_its_use_does_not(in_order):
 def test_waiting_for_room_counts_once_for_each_job(in_order, videos, store):
     """All fits into the window, so each GOP is one job, which waits for room once."""
     each = in_order(lookahead=200, clock=ThreadClock())
-    gops = sum(open_index(video, store).num_gops for video in videos)
+    gops = sum(headrace.open_index(video, store).num_gops for video in videos)
     list(each)
     assert each.statistics.blocked_seconds == gops
     list(each)
@@ -117,9 +109,9 @@ def test_a_loader_with_room_for_one_file_opens_them_again_and_again(opener, tmp_
 
 
 def test_without_delivered_frames_there_is_no_amplification():
-    nothing = dict.fromkeys((each.name for each in fields(LoaderStatistics)), 0)
-    assert LoaderStatistics(**nothing).amplification == 0
-    one = LoaderStatistics(**{**nothing, "frames_decoded": 6, "frames_delivered": 4})
+    nothing = dict.fromkeys((each.name for each in fields(headrace.LoaderStatistics)), 0)
+    assert headrace.LoaderStatistics(**nothing).amplification == 0
+    one = headrace.LoaderStatistics(**{**nothing, "frames_decoded": 6, "frames_delivered": 4})
     assert one.amplification == 1.5
 
 
@@ -207,7 +199,7 @@ def test_an_option_that_looks_further_ahead_decodes_about_as_few_as_predicted(
         ("frames", {"sampling": SequentialFrames(), "lookahead": 5}, "possible", None),
         ("frames", {"decoding": KEPT}, "impossible", "Twice the memory_budget"),
         ("windows", {}, "possible", None),
-        ("windows", {"augment": ClipAugment(flip=0.5)}, "impossible", None),
+        ("windows", {"augment": headrace.ClipAugment(flip=0.5)}, "impossible", None),
     ],
 )
 def test_facts_name_the_option_that_is_left(opener, door, options, on_disk, wider):
@@ -253,3 +245,10 @@ def test_a_recorded_iteration_keeps_the_facts_and_not_the_loader(opener, count):
     assert recorder.decoding() == kept != describe_decoding(loader)
     assert merge_recorders([recorder, LoopRecorder()]).decoding() == kept
     assert loader not in gc.get_referents(recorder.decoding, *recorder.decoding.__closure__)
+
+
+@pytest.mark.parametrize(
+    ("budget", "files"), [(1, 1), (2**20, 1), (2**28, 22), (2**30, 89), (2**31, 128), (2**40, 128)]
+)
+def test_open_files_take_up_to_a_sixteenth_of_the_budget(budget, files):
+    assert max_open_files(budget) == files
