@@ -38,8 +38,9 @@ from benchmarks.media import DEFAULT_ROOT
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
 from benchmarks.worker import Meter, ask_worker, steady, versions
 from headrace import CameraLayout, CameraWindowLoader, Moments, UniformFrames, open_index
+from headrace.loaders.augment import FrameViews
 from headrace.loaders.frame_memory import FrameMemory
-from headrace.loaders.job_decoder import FrameViews, JobDecoder
+from headrace.loaders.job_decoder import JobDecoder
 from headrace.loaders.video_set import VideoSet
 from headrace.planning.lookahead import GopJob
 from headrace.video.frame_format import FrameFormat

@@ -43,7 +43,6 @@ from headrace.extraction.image_encoder import ImageEncoder as ImageEncoder
 from headrace.instrumentation.loop_profile import LoopProfile as LoopProfile
 from headrace.instrumentation.loop_profile import profile_loader as profile_loader
 from headrace.loaders.augment import ClipAugment as ClipAugment
-from headrace.loaders.batch import Batch as Batch
 from headrace.loaders.cameras.camera_alignment import Alignment as Alignment
 from headrace.loaders.cameras.camera_alignment import CameraClock as CameraClock
 from headrace.loaders.cameras.camera_batch import CameraBatch as CameraBatch
@@ -62,10 +61,11 @@ from headrace.loaders.cameras.stream_sampler import CameraStreamSampler as Camer
 from headrace.loaders.cameras.window_loader import CameraWindowLoader as CameraWindowLoader
 from headrace.loaders.cameras.window_loader import CameraWindowStatistics as CameraWindowStatistics
 from headrace.loaders.collate import WithSample as WithSample
-from headrace.loaders.contact_sheet.contact_sheet import ContactSheet as ContactSheet
-from headrace.loaders.datasets import FrameDataset as FrameDataset
+from headrace.loaders.contact_sheet import ContactSheet as ContactSheet
 from headrace.loaders.datasets import VideoDataset as VideoDataset
-from headrace.loaders.epoch_sampler import EpochSampler as EpochSampler
+from headrace.loaders.frame_dataset import EpochSampler as EpochSampler
+from headrace.loaders.frame_dataset import FrameDataset as FrameDataset
+from headrace.loaders.frame_loader import Batch as Batch
 from headrace.loaders.frame_loader import ClipLoader as ClipLoader
 from headrace.loaders.frame_loader import FrameLoader as FrameLoader
 from headrace.loaders.lerobot.lerobot_frames import LeRobotFrames as LeRobotFrames

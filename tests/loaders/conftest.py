@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 import headrace
 from headrace import CameraStreamSampler, IndexStore, Manifest
-from headrace.loaders import spill
+from headrace.loaders import frame_memory
 from headrace.testing.damage import damage_packets
 from loaders import videos as video_kit
 from loaders.cameras import clips as camera_kit
@@ -41,7 +41,7 @@ def pytest_itemcollected(item):
 @pytest.fixture
 def whole_gops_at_once(monkeypatch):
     """The first batch of a small set stores GOPs too."""
-    monkeypatch.setattr(spill, "_UNSTORED_BATCHES", 0)
+    monkeypatch.setattr(frame_memory, "_UNSTORED_BATCHES", 0)
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ def test_the_replacement_of_bad_samples_does_not_depend_on_the_plan(opener, vide
         return contents(epochs(each)), each
 
     naive, one = two_epochs(lookahead=1, num_threads=1)
-    for more in [{"lookahead": 20, "num_threads": 3}, {"lookahead": 2000}, {"lookahead": 5}]:
+    for more in [{"lookahead": 20, "num_threads": 3}, {"lookahead": 2000}]:
         planned, other = two_epochs(**more)
         assert planned == naive, more
         assert other.statistics.samples_substituted == one.statistics.samples_substituted > 0

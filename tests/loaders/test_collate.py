@@ -13,8 +13,8 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from decode.gpus import needs_gpu, needs_no_gpu
-from headrace.loaders.batch import Batch, NamedTensors
-from headrace.loaders.collate import Collate, CudaPrefetcher, check_device
+from headrace.loaders.collate import Collate, CudaPrefetcher, NamedTensors, check_device
+from headrace.loaders.frame_loader import Batch
 
 COPY, WORK = 3, 10
 """Duration of each, in ticks."""

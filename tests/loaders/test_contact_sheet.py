@@ -10,7 +10,7 @@ from PIL import Image
 
 from headrace import Batch, RandomClips, SequentialFrames
 from headrace.decode.video_reader import open as open_video
-from headrace.loaders.contact_sheet.sheet_options import HEIGHT, WIDTH
+from headrace.loaders.contact_sheet import HEIGHT, WIDTH
 from loaders.cameras.clips import CAMERAS
 from loaders.videos import SEGMENTS, SIZE
 

@@ -1,17 +1,22 @@
-"""Datasets in a stock DataLoader: the right pixels, at low cost, in any process."""
+"""Datasets in a stock DataLoader: right pixels at low cost, in any process, also of a manifest."""
 
 import pickle
 import shutil
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 
 import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
+from torchvision.transforms import v2
 
+import headrace
 from forked import raised_by_a_worker
-from headrace import DecodeCounters, IndexStore, OpenError, load_clip, read_clip
-from loaders.videos import SIZE, open_videos, with_counters
+from headrace import Manifest, SequentialFrames, ShuffledFrames, UniformClips, UniformFrames
+from headrace.loaders.frame_dataset import EpochSampler
+from loaders.videos import SEGMENTS, SIZE, epochs, open_videos, samples, with_counters
 
 RANDOM_IDS = [112, 0, 39, 40, 77, 3, 3, 95, 12, 0, 64, 41, 5, 100, 39, 8]
 
@@ -94,7 +99,7 @@ def test_a_file_that_changes_is_named_in_a_worker_too(loader, videos, tmp_path):
     path = shutil.copy(videos[1], tmp_path / "clip.mp4")
     dataset = loader("frame items", [path])
     path.write_bytes(path.read_bytes() + b"\0")
-    with pytest.raises(OpenError, match=r"clip\.mp4 has changed"):
+    with pytest.raises(headrace.OpenError, match=r"clip\.mp4 has changed"):
         dataset[0]
     with raised_by_a_worker(RuntimeError, r"clip\.mp4 has changed"):
         list(DataLoader(dataset, num_workers=1))
@@ -104,8 +109,8 @@ def test_an_item_is_the_clip_of_a_video(clips, videos):
     assert len(clips) == len(videos)
     for number, path in enumerate(videos):
         indices = clips.clip_indices(number)
-        expected = read_clip(path, int(indices[0]), 4, 3, size=SIZE)
-        item, times = clips[number], load_clip(path, int(indices[0]), 4, 3).pts_seconds
+        expected = headrace.read_clip(path, int(indices[0]), 4, 3, size=SIZE)
+        item, times = clips[number], headrace.load_clip(path, int(indices[0]), 4, 3).pts_seconds
         assert item["frames"].dtype == torch.uint8
         assert torch.equal(item["frames"], torch.from_numpy(expected).movedim(-1, -3))
         assert (item["video"], item["index"].tolist()) == (number, indices.tolist())
@@ -176,7 +181,7 @@ def test_what_cannot_be_is_refused(refused):
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_read_no_index_and_give_the_same(loader, plain, tmp_path, method):
     """It is deleted from disk; a worker that scanned the video would store it again."""
-    store = IndexStore(tmp_path / "index")
+    store = headrace.IndexStore(tmp_path / "index")
     how = {"batch_size": 4, "num_workers": 1, "multiprocessing_context": method}
     frames, clips = (loader(door, index_store=store) for door in ("frame items", "clip items"))
     shutil.rmtree(store.folder)
@@ -184,8 +189,133 @@ def test_workers_read_no_index_and_give_the_same(loader, plain, tmp_path, method
     [(batch, cost)] = DataLoader(frames, **picked, **how)
     assert torch.equal(batch["frame"], plain.of(batch))
     assert cost.packets_read < 10
-    assert frames.counters == DecodeCounters()
+    assert frames.counters == headrace.DecodeCounters()
     clips.set_epoch(0)
     with pickle.loads(pickle.dumps(clips)) as received:  # noqa: S301  (as a worker gets it)
         assert torch.equal(all_of(received), all_of(clips))
     assert not store.folder.exists()
+
+
+ROWS = [0, 1, 2, 3, 5]
+"""Rows that are long enough for a clip."""
+COLUMNS = ("label", "weight", "group", "row", "video", "index", "pts_seconds", "is_concealed")
+SAMPLINGS = [
+    *(SequentialFrames(), ShuffledFrames(seed=3)),
+    *(UniformFrames(over="seconds"), ShuffledFrames(over="videos")),
+    UniformFrames(over=(1.0, 2.0, 1.0, 4.0, 0.0), seed=5),  # the weights of the rows
+]
+
+
+@pytest.fixture(scope="module")
+def rows(manifest):
+    return manifest.subset(ROWS)
+
+
+@pytest.fixture
+def row_frames(loader, rows):
+    return loader("frame items", rows)
+
+
+@pytest.fixture
+def row_clips(loader, rows):
+    """Return `row_clips(rows, **options)`, which opens a VideoDataset."""
+    return lambda files=rows, **options: loader("clip items", files, **options)
+
+
+def said(batch, pixels):
+    """Return all entries of a batch of a loader or of a DataLoader."""
+    rows = [*samples({name: batch[name] for name in COLUMNS}, *COLUMNS)]
+    return rows, batch[pixels].contiguous().numpy().tobytes()
+
+
+@pytest.mark.parametrize(
+    ("sampling", "workers"), [*((each, 0) for each in SAMPLINGS), (SAMPLINGS[1], 2)], ids=repr
+)
+def test_batches_are_those_of_the_loader(rows, row_frames, loader, sampling, workers):
+    expected = loader(files=rows, sampling=sampling, batch_size=16, num_threads=1)
+    sampler = EpochSampler(row_frames, sampling)
+    batches = DataLoader(row_frames, batch_size=16, sampler=sampler, num_workers=workers)
+    found = [said(batch, "frame") for batch in epochs(batches)]
+    assert found == [said(batch, "frames") for batch in epochs(expected)]
+    if isinstance(sampling, UniformFrames) and sampling.over == rows.weights:
+        assert 4 not in {row for (row,) in samples(expected, "row")}
+
+
+def test_a_frame_in_two_rows_is_decoded_once_and_both_have_memory_of_their_own(
+    rows, row_frames, plain
+):
+    first = row_frames.population.video_start
+    # Row 1 starts at 0.5 s; row 0 overlaps it.
+    one, two = row_frames.__getitems__([int(first[1]) - 1, int(first[1])])
+    inside = one["index"] - two["index"]
+    same = row_frames.__getitems__([int(first[1]) - 1, int(first[1]) + inside])
+    assert same[0]["index"] == same[1]["index"]
+    assert [item["row"] for item in same] == [0, 1]
+    assert [item["label"] for item in same] == [*map(rows.classes["label"].index, ("run", "jump"))]
+    same[0]["frame"].zero_()
+    assert torch.equal(same[1]["frame"], plain.of(same[1]))
+
+
+def test_clips_are_inside_their_rows_and_have_the_columns_of_the_manifest(rows, row_clips, plain):
+    dataset = row_clips(stride=2)
+    assert len(dataset) == 5
+    for row, item in enumerate(map(dataset.__getitem__, range(5))):
+        number, start, end, name, weight, group = SEGMENTS[ROWS[row]]
+        assert (item["row"], item["video"]) == (row, number)
+        assert rows.classes["label"][item["label"]] == name
+        assert (item["weight"], item["group"]) == (weight, group)
+        assert item["pts_seconds"].min() >= float(start or 0) - 1e-9
+        assert item["pts_seconds"].max() < float(end or 100)
+        assert torch.equal(item["frames"], plain.of(item))
+    (batch,) = DataLoader(dataset, batch_size=5)
+    names = [rows.classes["label"][label] for label in batch["label"]]
+    assert names == ["run", "jump", "run", "sit", "run"]
+    assert batch["group"] == ["x", "x", "y", "", ""]
+
+
+def test_clips_that_begin_at_the_start_are_the_loaders(rows, loader, row_clips):
+    sampler = UniformClips(num_clips=1, num_frames=3)
+    of_three = partial(row_clips, clip_len=3, stride=1)
+    [batch] = loader("clips", rows, clips=sampler, batch_size=5)
+    first = batch.index[:, 0] - torch.tensor([each["index"][0] for each in of_three(start=0)])
+    for row, shift in enumerate(first):
+        one = of_three(rows.subset([row]), start=int(shift))
+        assert torch.equal(one[0]["frames"], batch.frames[row])
+        assert one[0]["index"].tolist() == batch.index[row].tolist()
+
+
+def test_chance_follows_from_the_row(row_clips):
+    made = []
+    for _ in range(2):
+        dataset = row_clips(clip_len=2, stride=1, transform=v2.RandomHorizontalFlip())
+        dataset.set_epoch(3)
+        made.append([dataset[row]["frames"] for row in (4, 1, 0)])
+    assert all(map(torch.equal, *made))
+
+
+@pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
+def test_unusable_rows_are_named_or_skipped(videos, loader, row_clips, refused, rows, tmp_path):
+    named = [
+        {"path": videos[0], "label": 1},
+        {"path": "gone.mp4", "label": 2},
+        {"path": videos[0], "label": 3, "start_seconds": 99},
+        {"path": videos[1], "label": 4},
+    ]
+    mine = Manifest.of_rows(named, name="mine")
+    skipping = loader("frame items", mine, on_error="skip")
+    assert [str(each.source)[-8:] for each in skipping.skipped_videos] == ["gone.mp4", "eo-0.mp4"]
+    sampler = EpochSampler(skipping, UniformFrames(over=(0, 9, 9, 1)))
+    assert [skipping[place]["row"] for place in islice(sampler, 5)] == [3] * 5
+    dataset = row_clips(mine, clip_len=2, on_error="skip")
+    assert [item["label"] for item in map(dataset.__getitem__, range(len(dataset)))] == [1, 4]
+    other = loader("frame items", rows.subset([0, 1, 2, 3]))
+    table = tmp_path / "listed.csv"
+    table.write_text(f"path,label\n{videos[0]},1\n\ngone.mp4,2\nlost.mp4,3\n")
+    refused("row_datasets", mine=mine, other=other, listed=Manifest.read(table))
+
+
+@pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
+def test_without_a_manifest_the_row_is_the_video(videos, loader, row_clips):
+    assert loader("frame items")[41]["row"] == loader("frame items")[41]["video"] == 1
+    item = row_clips(["gone.mp4", *videos], clip_len=2, on_error="skip")[0]
+    assert item["row"] == item["video"] == 1

@@ -12,7 +12,7 @@ from forked import in_a_fork
 from headrace import StageError
 from headrace.loaders import job_decoder
 from headrace.loaders.decode_engine import Engine
-from headrace.loaders.engine_items import DecodeTask, PackedFrame, UnpackTask
+from headrace.loaders.job_decoder import DecodeTask, PackedFrame, UnpackTask
 from loaders.videos import DOORS, SIZE, contents, epochs
 from runtime.in_time import in_time
 
@@ -164,9 +164,9 @@ def test_a_finished_job_holds_no_batch_and_defers_nothing():
     job = DecodeTask(job=None, packing=None, permits=0)
     packed = PackedFrame(frame=7, source=job, after=job)
     unpacking = UnpackTask(frames=[packed], rows={7: 0}, pixels=None)
-    assert packed.defer(unpacking)
+    assert job.defer(unpacking, packed)
     assert job.finish() == {unpacking: [packed]}
-    assert not packed.defer(unpacking)
+    assert not job.defer(unpacking, packed)
     seen = weakref.ref(unpacking)
     gc.disable()
     try:

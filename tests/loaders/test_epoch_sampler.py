@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from headrace import Bursts, Population, SequentialFrames, ShuffledFrames, UniformFrames
-from headrace.loaders.epoch_sampler import EpochSampler
+from headrace.loaders.frame_dataset import EpochSampler
 from loaders.videos import epochs
 
 POPULATION = Population.of([np.array([5, 9, 2]), np.array([30]), np.array([4, 4, 3])])

@@ -1,20 +1,20 @@
-"""The steps of a rank, and the look-ahead of a loader inside a budget."""
+"""Steps of a rank, and the checks that ranks of torch.distributed agree."""
 
-import re
-from functools import partial
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from torch import distributed
 
-from headrace import ConfigError, Population, ShuffledFrames
-from headrace.loaders.epochs import Epochs, Position
-from headrace.loaders.frame_loader import max_open_files
-from headrace.loaders.lookahead_window import LookaheadWindow
-from headrace.sampling.decode_cost import lookahead_for
+from headrace import CameraStreamDataset, ConfigError, Population, ShuffledFrames
+from headrace.loaders.epochs import Epochs, Position, agreement, shard_of
+from headrace.runtime.spawned_processes import run_ranks
 from headrace.sampling.epoch_order import Shard
+from loaders.cameras.clips import write_layout
 
 POPULATION = Population.of([np.array([5, 5]), np.array([7])])
 
@@ -119,58 +119,72 @@ def test_the_rest_of_an_epoch_is_one_batch_of_a_larger_size():
     assert following.slots.tolist() == list(range(17))
 
 
-GOPS = np.full(400, 30)
-WINDOW = partial(LookaheadWindow.of, GOPS, frame_bytes=196_608, batch_frames=128)
-
-
-@given(
-    batches=st.integers(3, 10_000),
-    batch_frames=st.integers(1, 300),
-    frame_bytes=st.integers(1, 10**6),
-    gops=st.lists(st.integers(1, 300), min_size=1, max_size=50),
-)
-def test_a_window_and_two_batches_stay_inside_the_budget(batches, batch_frames, frame_bytes, gops):
-    budget = batches * batch_frames * frame_bytes
-    sizes = {"frame_bytes": frame_bytes, "batch_frames": batch_frames}
-    window = LookaheadWindow.of(np.array(gops), memory_budget=budget, **sizes)
-    assert window.held_bytes + 2 * batch_frames * frame_bytes <= budget
-    assert 0 <= window.later_frames + batch_frames <= window.held_bytes // frame_bytes
-    assert window.lookahead >= batch_frames
-
-
-def test_the_look_ahead_is_the_widest_that_is_expected_to_fit():
-    window = WINDOW(memory_budget=2**30)
-    assert window.lookahead == lookahead_for(GOPS, int(0.95 * window.later_frames))
-    assert window.held_bytes == 2**30 - 256 * 196_608
-    # Where everything fits, four epochs are enough.
-    assert WINDOW(memory_budget=2**40).lookahead == 4 * 12_000
-
-
 def test_empty_epochs_are_refused(refused):
     refused("epochs")
     assert epochs(8, ranks=2, drop_last=True).num_steps() == 1
 
 
-def test_codecs_are_set_aside_up_to_a_quarter_of_the_budget():
-    of = partial(WINDOW, memory_budget=1000 * 100, frame_bytes=100, batch_frames=10)
-    windows = [of(codec_bytes=codec_bytes).held_bytes for codec_bytes in (0, 2_000, 10**9)]
-    assert windows == [98_000, 96_000, 73_000]
+def ask_rank(task, ready):
+    """Join a group of two; return the rank, the number of ranks, and what is said of each set."""
+    met, rank, opens = task
+    distributed.init_process_group("gloo", init_method=met, rank=rank, world_size=2)
+    ready()
+    shard = shard_of(None, None, drop_last=False)
+    found = shard.rank, shard.ranks, [said_of(each) for each in opens]
+    distributed.destroy_process_group()
+    return found
 
 
-@pytest.mark.parametrize("codec_bytes", [0, 5_000, 10**9])
-def test_the_size_in_the_error_is_enough(codec_bytes):
-    """Three batches of 2 frames of half a MiB take 3 MiB."""
-    of = partial(WINDOW, frame_bytes=2**19, codec_bytes=codec_bytes, batch_frames=2)
-    with pytest.raises(ConfigError, match="MiB are needed") as refused:
-        of(memory_budget=2**20)
-    needed = float(re.search(r"codecs: ([\d.]+) MiB", str(refused.value))[1])
-    of(memory_budget=int(needed * 2**20) + 600)
-    with pytest.raises(ConfigError):
-        of(memory_budget=int(needed * 2**20) - 2_000)
+def said_of(opens):
+    """Return the message of the check of a folder of cameras, or of what a loader has opened.
+
+    That is a checksum, None if the loader cannot be made, and how much it left out.
+    """
+    try:
+        if isinstance(opens, Path):
+            CameraStreamDataset(opens / "index.json", skip_bad=True).close()
+        else:
+            with agreement(is_needed=True) as opened:
+                if opens[0] is None:
+                    raise ConfigError("nothing to read")
+                opened.checksum, opened.skipped = opens
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
-@pytest.mark.parametrize(
-    ("budget", "files"), [(1, 1), (2**20, 1), (2**28, 22), (2**30, 89), (2**31, 128), (2**40, 128)]
-)
-def test_open_files_take_up_to_a_sixteenth_of_the_budget(budget, files):
-    assert max_open_files(budget) == files
+def test_a_single_rank_has_all_slots_and_needs_no_communication():
+    assert not distributed.is_initialized()
+    assert shard_of(None, None, drop_last=False).ranks == 1
+    with agreement(is_needed=True) as opened:
+        opened.checksum = 1
+    with pytest.raises(ZeroDivisionError), agreement(is_needed=True):
+        raise ZeroDivisionError
+
+
+@pytest.mark.skipif(not distributed.is_gloo_available(), reason="this torch has no gloo")
+@pytest.mark.usefixtures("forked_ranks")
+def test_all_ranks_raise_if_files_differ_or_one_fails_and_others_continue(
+    tmp_path,
+):
+    write_layout(tmp_path / "videos", {"a": 3}).write(tmp_path / "index.json")
+    (tmp_path / "nothing").mkdir()
+    opened = {
+        "other files": [(7, 0), (8, 1)],
+        "the same files": [(7, 1), (7, 1)],
+        "frames": [(7, 0), (None, 0)],
+        "cameras": [tmp_path, tmp_path / "nothing"],
+    }
+    sets = zip(*opened.values(), strict=True)
+    tasks = [(f"file://{tmp_path}/met", rank, of_rank) for rank, of_rank in enumerate(sets)]
+    found = run_ranks(ask_rank, tasks, timeout_seconds=120)[0]
+    assert [each[:2] for each in found] == [(0, 2), (1, 2)]
+    said = dict(zip(opened, zip(*(each[2] for each in found), strict=True), strict=True))
+    for each in said["other files"]:
+        assert "skipped by rank 0: 0, rank 1: 1;" in each
+    assert not torch.cuda.is_initialized()
+    assert said["the same files"] == ("", "")
+    for kind, words in (("frames", "nothing to read"), ("cameras", "cannot read ")):
+        first, second = said[kind]
+        assert first.startswith("rank 1 failed to create a loader")
+        assert second.startswith(words)

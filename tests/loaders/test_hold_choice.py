@@ -1,13 +1,18 @@
-"""How frames wait is chosen by what packing and decoding cost, and what is asked for is kept."""
+"""Lookahead window inside a budget, and the choice of how frames wait, by measured costs."""
+
+import re
+from functools import partial
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from headrace import FrameFormat, UniformFrames
+from headrace import ConfigError, FrameFormat, UniformFrames
 from headrace.decode.packing import FFVHUFF, UTVIDEO
-from headrace.loaders.hold_choice import HoldChoice
-from headrace.loaders.lookahead_window import LookaheadWindow
+from headrace.loaders.hold_choice import HoldChoice, LookaheadWindow
 from headrace.runtime.clock import SYSTEM_CLOCK
+from headrace.sampling.decode_cost import lookahead_for
 from loaders.videos import FRAME_BYTES, contents
 
 SHAPE = FrameFormat(size=(64, 64))
@@ -21,7 +26,7 @@ def choice(hold="auto", *, frames=400, is_random=True, sample_frames=1):
     room = {"memory_budget": (frames + 3 * 16) * RAW, "frame_bytes": RAW, "batch_frames": 16}
     return HoldChoice(
         **{"hold": hold, "shape": SHAPE, "gop_lengths": GOPS, "clock": SYSTEM_CLOCK},
-        window_of=lambda later_bytes: LookaheadWindow.of(GOPS, later_bytes=later_bytes, **room),
+        window_of=partial(LookaheadWindow.of, GOPS, **room),
         sample_frames=sample_frames,
         is_random=is_random,
     )
@@ -88,3 +93,51 @@ def test_packed_frames_in_waiting_stay_in_the_budget_and_are_reported(loader):
     assert found.most_held_bytes <= 60 * FRAME_BYTES
     assert plain.statistics.packed is None
     assert each.lookahead > plain.lookahead
+
+
+WINDOW = partial(LookaheadWindow.of, np.tile(GOPS, 2), frame_bytes=196_608, batch_frames=128)
+
+
+@given(
+    batches=st.integers(3, 10_000),
+    batch_frames=st.integers(1, 300),
+    frame_bytes=st.integers(1, 10**6),
+    gops=st.lists(st.integers(1, 300), min_size=1, max_size=50),
+)
+def test_a_window_and_two_batches_stay_inside_the_budget(batches, batch_frames, frame_bytes, gops):
+    budget = batches * batch_frames * frame_bytes
+    sizes = {"frame_bytes": frame_bytes, "batch_frames": batch_frames}
+    window = LookaheadWindow.of(np.array(gops), memory_budget=budget, **sizes)
+    assert window.held_bytes + 2 * batch_frames * frame_bytes <= budget
+    assert 0 <= window.later_frames + batch_frames <= window.held_bytes // frame_bytes
+    assert window.lookahead >= batch_frames
+
+
+def test_the_look_ahead_is_the_widest_that_is_expected_to_fit():
+    window = WINDOW(memory_budget=2**30)
+    assert window.lookahead == lookahead_for(np.tile(GOPS, 2), int(0.95 * window.later_frames))
+    assert window.held_bytes == 2**30 - 256 * 196_608
+    # Where everything fits, four epochs are enough.
+    assert WINDOW(memory_budget=2**40).lookahead == 4 * 12_000
+
+
+def test_a_budget_below_three_batches_is_refused(refused):
+    refused("budget")
+
+
+def test_codecs_are_set_aside_up_to_a_quarter_of_the_budget():
+    of = partial(WINDOW, memory_budget=1000 * 100, frame_bytes=100, batch_frames=10)
+    windows = [of(codec_bytes=codec_bytes).held_bytes for codec_bytes in (0, 2_000, 10**9)]
+    assert windows == [98_000, 96_000, 73_000]
+
+
+@pytest.mark.parametrize("codec_bytes", [0, 5_000, 10**9])
+def test_the_size_in_the_error_is_enough(codec_bytes):
+    """Three batches of 2 frames of half a MiB take 3 MiB."""
+    of = partial(WINDOW, frame_bytes=2**19, codec_bytes=codec_bytes, batch_frames=2)
+    with pytest.raises(ConfigError, match="MiB are needed") as refused:
+        of(memory_budget=2**20)
+    needed = float(re.search(r"codecs: ([\d.]+) MiB", str(refused.value))[1])
+    of(memory_budget=int(needed * 2**20) + 600)
+    with pytest.raises(ConfigError):
+        of(memory_budget=int(needed * 2**20) - 2_000)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from headrace import Bursts, DeltaFrames, EpochOrder, Population, SamplerTraits, UniformFrames
-from headrace.loaders.epoch_sampler import EpochSampler
+from headrace.loaders.frame_dataset import EpochSampler
 from headrace.sampling.clip_samplers import RandomClips, SegmentClips
 from headrace.sampling.counter_rng import CounterRng, RngStream
 from loaders.videos import FRAME_BYTES, contents, epochs, resumed, takes

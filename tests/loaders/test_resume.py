@@ -254,21 +254,24 @@ def run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("door", "ranks", "kills", "options"),
+    ("door", "ranks", "kills", "options", "method"),
     [
-        ("frames", 1, [(7, {"num_threads": 1}), (6, {"num_threads": 3})], {**TWELVE, "seed": 3}),
-        ("cameras", 2, [(9, {})], {"shuffle": True}),
+        (
+            *("frames", 1, [(7, {"num_threads": 1}), (6, {"num_threads": 3})]),
+            *({**TWELVE, "seed": 3}, "spawn"),
+        ),
+        ("cameras", 2, [(9, {})], {"shuffle": True}, "fork"),
     ],
 )
 def test_a_run_that_was_killed_gives_the_batches_of_one_that_was_not(
-    run, folder, videos, tmp_path, door, ranks, kills, options
+    run, folder, videos, tmp_path, door, ranks, kills, options, method
 ):
     files = folder if door == "cameras" else videos[0].parent
     whole, cut = ([f"{name}-{rank}" for rank in range(ranks)] for name in ("whole", "cut"))
     assert run(door, files, whole, **options) == {0}
     for kill_after, workers in kills:
         assert run(door, files, cut, kill_after, **workers, **options) == {-signal.SIGKILL}
-    assert run(door, files, cut, method="spawn", **options) == {0}
+    assert run(door, files, cut, method=method, **options) == {0}
     for one, other in zip(whole, cut, strict=True):
         assert (tmp_path / one).read_text() == (tmp_path / other).read_text()
         assert len(logged(tmp_path / one)) >= 20

@@ -38,9 +38,10 @@ SAME = [
         (1, 9),
     ),
     ("cameras", "small", {**SHUFFLED, "view": VIEW, "augment": CHANCE}, (13,)),
-    *(("windows", "layout", WAYS[way], (11,)) for way in ("plain", "chance")),
-    *(("windows", "layout", WAYS[way], ()) for way in ("view", "flips", "metadata")),
-    *(("windows", "layout", {**WAYS[way], "decoding": KEPT}, (3,)) for way in ("plain", "chance")),
+    ("windows", "layout", WAYS["plain"], (11,)),
+    ("windows", "small", WAYS["chance"], (3,)),
+    *(("windows", "small", WAYS[way], ()) for way in ("view", "flips", "metadata")),
+    *(("windows", "small", {**WAYS[way], "decoding": KEPT}, (3,)) for way in ("plain", "chance")),
     ("windows", "damaged_layout", {"on_error": "mask"}, (3,)),
     *map(of_row, kit.ROW_SAMPLERS),
 ]

@@ -63,7 +63,7 @@ def test_weights_and_balance_are_those_of_the_rows(manifest, store):
 
     def came(weights):
         clips = RandomClips(num_frames=1, weights=weights)
-        sampler = rows.bind(clips, rows.sampler_context(seed=None, batch_size=1, ranks=1))
+        sampler = rows.bind(clips, seed=None, batch_size=1, ranks=1)
         orders = [sampler.order(opened.population, epoch) for epoch in range(40)]
         drawn = np.concatenate([order.rows_at(np.arange(len(order))) for order in orders])
         return np.bincount(drawn, minlength=6) / len(drawn)
@@ -199,9 +199,7 @@ def adapted(loader, videos, store, tmp_path):
     (tmp_path / "text.mp4").write_text("this is no video")
     opened = VideoSet.open([tmp_path / "text.mp4", *videos], skip_bad=True, index_store=store)
     sampled = SampledSet(videos=opened)
-    return lambda sampler, seed=None: sampled.bind(
-        sampler, sampled.sampler_context(seed=seed, batch_size=1, ranks=1)
-    )
+    return lambda sampler, seed=None: sampled.bind(sampler, seed=seed, batch_size=1, ranks=1)
 
 
 def test_a_sampler_is_adapted_to_the_videos_that_were_opened(adapted, videos, store):

@@ -14,9 +14,9 @@ from PIL import Image
 
 from forked import exit_code, forked
 from headrace import DecoderConfig, FrameLoader, ImageSequence, SpillWarning
-from headrace.loaders import spill
+from headrace.loaders import frame_memory
 from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames, UniformFrames
-from loaders.videos import FRAME_BYTES, contents, epochs
+from loaders.videos import FRAME_BYTES, SIZE, contents, epochs
 
 pytestmark = pytest.mark.usefixtures("whole_gops_at_once")
 
@@ -28,9 +28,11 @@ def spilling(opener, disk):
     return lambda **options: opener(**{**small, "spill": disk, **options})
 
 
-@pytest.fixture
-def expected(opener):
-    return contents(epochs(opener(sampling=UniformFrames(), seed=3), 3))
+@pytest.fixture(scope="module")
+def expected(videos, store):
+    options = {"batch_size": 10, "size": SIZE, "sampling": UniformFrames(), "seed": 3}
+    with FrameLoader(videos, index_store=store, **options) as loader:
+        return contents(epochs(loader, 3))
 
 
 def test_every_frame_is_decoded_once_and_never_again(spilling, expected):
@@ -47,7 +49,7 @@ def test_every_frame_is_decoded_once_and_never_again(spilling, expected):
 
 def test_the_first_batch_of_a_loader_alone_stores_nothing(spilling, monkeypatch):
     """Also where each epoch is one batch, in a run of its own."""
-    monkeypatch.setattr(spill, "_UNSTORED_BATCHES", 1)
+    monkeypatch.setattr(frame_memory, "_UNSTORED_BATCHES", 1)
     frames = spilling()._videos.population.num_frames
     options = {"batch_size": frames, "memory_budget": 10 * frames * FRAME_BYTES}
     each = spilling(**options, prefetch_next_epoch=False, lookahead=1)

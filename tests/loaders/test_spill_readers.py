@@ -16,7 +16,8 @@ import headrace
 from extraction.extracting import extract
 from headrace import FrameLoader, FrameReader, OpenError, SequentialFrames, SpillWarning, load_clip
 from headrace.cache.spill_store import SpillStore
-from headrace.loaders.datasets import FrameDataset, VideoDataset
+from headrace.loaders.datasets import VideoDataset
+from headrace.loaders.frame_dataset import FrameDataset
 from loaders.cameras.clips import VIEW
 from loaders.test_spill import HARM
 from loaders.videos import CLIPS, OF_CAMERAS, SIZE, contents, samples, with_counters

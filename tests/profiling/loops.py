@@ -11,7 +11,7 @@ from headrace.instrumentation.dataloader_hook import LoaderInfo
 from headrace.instrumentation.loop_recorder import BatchInfo, LoopRecorder, LoopStep
 from headrace.instrumentation.loop_session import build_session
 from headrace.instrumentation.timed_worker import BatchCost
-from headrace.loaders.decoding_facts import DecodingFacts
+from headrace.loaders.planned_loader import DecodingFacts
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.session import Session
 from headrace.runtime.clock import ThreadTimes

@@ -21,7 +21,7 @@ from headrace.units import parse_bytes
 from headrace.video.source import Source
 
 if TYPE_CHECKING:
-    from headrace.loaders.datasets import FrameDataset
+    from headrace.loaders.frame_dataset import FrameDataset
     from headrace.measuring.loader_adapters import SeekPerFrame
 
 Variant = Literal["baseline", "dataset", "naive", "look-ahead", "quarter", "permutation", "bursts"]
@@ -239,7 +239,7 @@ class SamplingVariants:
         Raises:
             ConfigError: the variant is not possible with these videos or this memory.
         """
-        from headrace.loaders.epoch_sampler import EpochSampler
+        from headrace.loaders.frame_dataset import EpochSampler
         from headrace.loaders.frame_loader import FrameLoader
         from headrace.measuring.loader_adapters import (
             DataLoaderDelivery,
@@ -359,6 +359,6 @@ class SamplingVariants:
         return height * width * 3
 
     def _dataset(self) -> "FrameDataset":
-        from headrace.loaders.datasets import FrameDataset
+        from headrace.loaders.frame_dataset import FrameDataset
 
         return FrameDataset(self._sources, size=self.config.size, index_store=self.store)

@@ -17,7 +17,7 @@ from headrace.instrumentation.step_parts import INNER_LOADER, PARTS
 from headrace.instrumentation.timed_worker import IN_LOOP, TimedBatch, TimedFetcher, TimedStart
 
 if TYPE_CHECKING:
-    from headrace.loaders.decoding_facts import DecodingFacts
+    from headrace.loaders.planned_loader import DecodingFacts
 
 
 _OPTIONS = ("batch_size", "num_workers", "prefetch_factor", "persistent_workers", "pin_memory")
@@ -151,7 +151,7 @@ def record_iterable(
 def _describe_decoding(loader: Any) -> "DecodingFacts | None":
     if not is_of_headrace(loader):
         return None
-    from headrace.loaders.decoding_facts import describe_decoding
+    from headrace.loaders.planned_loader import describe_decoding
 
     return describe_decoding(loader)
 

@@ -23,7 +23,7 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock, ThreadMeter, ThreadTimes
 from headrace.runtime.tracing import TimedRange
 
 if TYPE_CHECKING:
-    from headrace.loaders.decoding_facts import DecodingFacts
+    from headrace.loaders.planned_loader import DecodingFacts
 
 _MAX_DEPTH: Final = 4
 """Max levels of a nested batch to search for tensors."""

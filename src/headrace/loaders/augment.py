@@ -1,4 +1,4 @@
-"""ClipAugment: random scale, crop, flip and rotation, drawn once per pass of a clip."""
+"""FrameViews: views of frames and their geometry; ClipAugment: their random geometry."""
 
 import math
 from dataclasses import dataclass
@@ -12,6 +12,8 @@ from PIL import Image
 
 from headrace.decode.frame_outputs import Pixels
 from headrace.errors import ConfigError
+from headrace.loaders.epochs import RankBatch
+from headrace.loaders.video_set import VideoSet
 from headrace.sampling.counter_rng import CounterRng, RngStream
 from headrace.units import check_switches, is_number
 from headrace.video.frame_format import FrameFormat
@@ -135,6 +137,67 @@ def _rotation_matrix(degrees: float, x: float, y: float) -> NDArray[np.float64]:
 
 def _shift(offset: float) -> NDArray[np.float64]:
     return np.array([[1.0, 0.0, offset], [0.0, 1.0, offset], [0.0, 0.0, 1.0]])
+
+
+_LARGEST_ID = 2**63 - 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FrameViews:
+    """Views of the frames of a video set, by view id: frame id + view number × number of frames.
+
+    In this class each frame has one view, in the format of all frames. A subclass has views by
+    video and by sample. Shared by all threads.
+    """
+
+    videos: VideoSet
+
+    @property
+    def is_by_sample(self) -> bool:
+        """Whether each sample has its own views, so that few samples share one."""
+        return False
+
+    @property
+    def is_augmented(self) -> bool:
+        """Whether a frame may have several views."""
+        return False
+
+    def numbers(self, epoch: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the view number of each sample, int64 [N], >= 0."""
+        return np.zeros(len(slots), np.int64)
+
+    def geometry(self, video: int, number: int) -> FrameGeometry | None:
+        """Return the geometry of a video's frames with a view number; None: the format's."""
+        return None
+
+    def ids(self, step: RankBatch, frames: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the view ids of the `frames`, int64 [N] or [N, T], of a step's samples.
+
+        Raises:
+            ConfigError: view ids exceed int64.
+        """
+        if not frames.size:
+            return frames
+        numbers = self.numbers(step.epoch, step.slots)
+        if int(numbers.max()) >= _LARGEST_ID // self.num_frames:
+            raise ConfigError(
+                f"frame views of epoch {step.epoch} with {self.num_frames} frames cannot be "
+                "numbered in 64 bits; use a lower epoch"
+            )
+        return frames + (numbers * self.num_frames).reshape(-1, *[1] * (frames.ndim - 1))
+
+    def frames(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the frame ids of views."""
+        return ids % self.num_frames
+
+    def gop_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the id of the GOP that each view is decoded from."""
+        return self.videos.decoded_population.gop_of(self.frames(ids))
+
+    @property
+    def num_frames(self) -> int:
+        """Number of frames of the videos."""
+        return self.videos.population.num_frames
 
 
 @dataclass(frozen=True, kw_only=True)

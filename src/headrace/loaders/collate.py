@@ -1,8 +1,8 @@
-"""Collate: pin, move and transform the frames of a batch."""
+"""NamedTensors: a batch as a dict; Collate: pin, move and transform the frames of a batch."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, NoReturn, Self, TypeAlias, TypeVar, overload
 
 import numpy as np
 import torch
@@ -10,12 +10,104 @@ from numpy.typing import NDArray
 
 from headrace.cached_property import cached_property
 from headrace.errors import BackendError, ConfigError, first_line
-from headrace.loaders.batch import NamedTensors
+from headrace.loaders.batch_sheet import BatchNames
 from headrace.models.device import CopyStream
 from headrace.models.outputs import describe_value
 from headrace.runtime.cuda_diagnostics import explain_missing_gpu
 from headrace.runtime.fork_safety import check_cuda_after_fork
 from headrace.sampling.counter_rng import seeded
+
+
+class NamedTensors(dict[str, Any]):
+    """N samples as a dict of tensors, also available as attributes: `batch.frames`.
+
+    Lightning, Hugging Face's Trainer and accelerate move it to a device and keep its class; so does
+    `pin_memory` of a stock DataLoader. `len` is the number of samples, not of entries.
+    """
+
+    _names: BatchNames = BatchNames()
+    """Names for `show`, outside the dict: trainers do not move, gather or copy them."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(
+                f"a {type(self).__name__} has no {name!r}; it has {', '.join(self)}"
+            ) from None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self[name] = value
+
+    def __missing__(self, key: object) -> NoReturn:
+        if isinstance(key, str):
+            raise KeyError(key)
+        name = type(self).__name__.lower()
+        raise KeyError(
+            f"a {name} is a dict with the keys {', '.join(self)}; "
+            f"for one sample use {name}.sample(0)"
+        )
+
+    def with_names(self, names: BatchNames) -> Self:
+        """Set the names for `show`, and return this batch."""
+        self.__dict__["_names"] = names
+        return self
+
+    def __len__(self) -> int:
+        for value in self.values():
+            if isinstance(value, list) or (isinstance(value, torch.Tensor) and value.ndim > 0):
+                return len(value)
+        return 0
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        """Return the shapes, not the values."""
+        shapes = ", ".join(f"{name} {_shape(value)}" for name, value in self.items())
+        return f"{type(self).__name__}({len(self)} samples: {shapes})"
+
+    def sample(self, place: int) -> dict[str, Any]:
+        """Return the entries of one sample, by name; tensors share memory with the batch."""
+        return {name: value[place] for name, value in self.items()}
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:
+        """Return the batch on `device`; tensors already there are not copied.
+
+        Args:
+            device: A device of torch: "cuda", "cuda:1", "cpu".
+            non_blocking: Whether to return before a copy from pinned memory has ended.
+        """
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Self:
+        """Return a copy in page-locked memory, from which CUDA copies in the background.
+
+        Raises:
+            RuntimeError: from PyTorch, if there is no GPU.
+        """
+        return self._map(torch.Tensor.pin_memory)
+
+    def _map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Self:
+        batch = type(self)({name: _mapped(value, change) for name, value in self.items()})
+        batch.__dict__.update(self.__dict__)
+        return batch
+
+
+def _mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    return [_mapped(item, change) for item in value] if isinstance(value, list) else value
+
+
+def _shape(value: object) -> str:
+    if isinstance(value, torch.Tensor):
+        device = "" if value.device.type == "cpu" else f" on {value.device}"
+        return f"{str(value.dtype).removeprefix('torch.')} {[*value.shape]}{device}"
+    if isinstance(value, list) and value:
+        return f"{len(value)} x {_shape(value[0])}"
+    return type(value).__name__
+
 
 BatchTransform = Callable[[torch.Tensor], torch.Tensor]
 """Function of the uint8 frames of a whole batch, on their device."""

@@ -1,31 +1,239 @@
-"""VideoDataset and FrameDataset: map-style datasets for a stock DataLoader."""
+"""ItemDataset: map-style dataset that decodes its items; VideoDataset: a clip of each video."""
 
 import os
-import warnings
-from collections.abc import Sequence
-from typing import Literal, cast
+from collections.abc import Callable
+from typing import Any, Final, Generic, Literal, Self, TypedDict, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.utils.data import Dataset
 
 from headrace.argument_names import answers_names
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.index_store import IndexStore
-from headrace.decode.protocol import OnError
-from headrace.errors import ConfigError, MediaError
-from headrace.loaders.collate import Transform, apply_transform, transform_samples
-from headrace.loaders.dataset_items import ClipItem, FrameItem, ItemDataset, share_memory
-from headrace.loaders.sampled_set import Given
+from headrace.decode.open_decoder import DecoderPool
+from headrace.decode.protocol import (
+    DecodeCounters,
+    DecodeJob,
+    OnError,
+    check_on_error,
+    decode_stacked,
+)
+from headrace.decode.spilled_decoder import open_spill
+from headrace.errors import BackendError, ConfigError, DecodeError, MediaError
+from headrace.loaders.collate import Transform, check_transforms, transform_samples
+from headrace.loaders.loader_options import check_decoding
+from headrace.loaders.sampled_set import Given, SampledSet
+from headrace.planning.chunks import split_ranges
 from headrace.sampling.clip_shape import Boundary, clip_indices, clip_span
-from headrace.sampling.counter_rng import CounterRng, RngStream
-from headrace.sampling.population import Population
-from headrace.sampling.sampler import SamplerContext
+from headrace.sampling.counter_rng import ATTEMPTS, CounterRng, RngStream
 from headrace.units import check_integers
 from headrace.video.frame_format import Fit, FrameFormat, Interpolation, PixelType
 
-_FEW_SINGLE_FRAMES = 64
-"""Single-frame requests before the warning about their cost."""
+_Item = TypeVar("_Item")
+
+
+class DecodingDataset(Dataset[_Item]):
+    """Dataset that owns a pool of decoders."""
+
+    def __init__(self, pool: DecoderPool) -> None:
+        self._pool = pool
+
+    @property
+    def counters(self) -> DecodeCounters:
+        """Decode counters of this process; each worker of a DataLoader has its own."""
+        return self._pool.counters
+
+    def close(self) -> None:
+        """Close the files of this process; the dataset can be used again."""
+        self._pool.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ClipItem(TypedDict):
+    """A clip of T frames with its video, indices and times."""
+
+    frames: Any
+    """uint8 [T, 3, H, W] in [0, 255], RGB, upright, channels innermost in memory; or the result of
+    `transform`."""
+    row: int
+    """Position of the row in the manifest; for a list of videos, the same as `video`. The other
+    columns of the row are entries too: `item["label"]`."""
+    video: int
+    """Position of the video in the given list, or in `manifest.videos`."""
+    index: torch.Tensor
+    """int64 [T]: index of each frame in presentation order."""
+    pts_seconds: torch.Tensor
+    """float64 [T]: presentation time of each frame, in seconds."""
+    is_concealed: torch.Tensor
+    """bool [T]: as in `FrameItem`."""
+
+
+_NO_EPOCH = -1
+"""Epoch before the first call of `set_epoch`."""
+NONE: Final = -1
+"""Frame id of an item that has no usable frame."""
+
+
+class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
+    """Dataset whose video indexes are read once, in the main process.
+
+    Forked workers share the indexes, spawned workers receive a copy; no worker reads them from
+    disk. Each process opens the video files itself. One thread per process may use it.
+    """
+
+    def __init__(
+        self,
+        videos: Given,
+        shape: FrameFormat,
+        transform: Transform | None,
+        *,
+        on_error: OnError,
+        seed: int,
+        decoding: DecoderConfig,
+        index_store: IndexStore | None,
+        max_open: int,
+        spill: str | os.PathLike[str] | None,
+    ) -> None:
+        check_on_error(on_error)
+        check_transforms(transform)
+        check_integers(0, seed=seed)
+        decoding = DecoderConfig.resolve(decoding)
+        if decoding.keeps_on_device:
+            raise BackendError(
+                f"frames of a dataset cannot stay on {decoding.device}: DataLoader workers pass "
+                "CPU memory only; use FrameLoader or ClipLoader, or leave out keeps_on_device"
+            )
+        check_decoding(decoding)
+        store = open_spill(spill, decoding)
+        super().__init__(DecoderPool(shape, max_open, decoding=decoding, spill=store))
+        self._transform = transform
+        self._on_error: OnError = on_error
+        self._seed = seed
+        self._sampled = SampledSet.open(
+            videos, skip_bad=on_error != "raise", index_store=index_store
+        )
+        self._videos = self._sampled.videos
+        self._videos.check_fit(shape.fit)
+        # In shared memory, so that persistent workers see a new epoch.
+        self._epoch = share_memory(torch.full((), _NO_EPOCH, dtype=torch.int64))
+
+    @property
+    def skipped_videos(self) -> tuple[MediaError, ...]:
+        """Errors of skipped videos and rows; each names its file."""
+        return self._sampled.skipped
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch that random numbers are drawn from, in workers too."""
+        check_integers(0, epoch=epoch)
+        self._epoch.fill_(epoch)
+
+    @property
+    def _current_epoch(self) -> int | None:
+        """The epoch of `set_epoch`; None before its first call."""
+        epoch = int(self._epoch)
+        return None if epoch == _NO_EPOCH else epoch
+
+    def _format(self, video: int) -> FrameFormat | None:
+        """Return the format of a video's frames; None: the dataset's format."""
+        return None
+
+    def _decode_frames(
+        self, video: int, wanted: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        """Decode `wanted` frames of a video, strictly ascending; return pixels and `is_concealed`.
+
+        uint8 [N, H, W, 3] and bool [N].
+
+        Raises:
+            MediaError: a frame cannot be decoded.
+        """
+        index = self._videos.indexes[video]
+        conceals = self._on_error == "conceal"
+        jobs = (
+            DecodeJob(gop_range.wanted, conceals=conceals)
+            for gop_range in split_ranges(video, index, wanted)
+        )
+        pixels, concealed = decode_stacked(
+            self._pool.decoder(index, shape=self._format(video)), jobs
+        )
+        return pixels, np.isin(wanted, list(concealed))
+
+    def _find_lost(
+        self, video: int, wanted: NDArray[np.int64], error: MediaError
+    ) -> NDArray[np.bool_]:
+        """Return which `wanted` frames are lost by an error, bool [N]; raise it for `raise`."""
+        if self._on_error == "raise":
+            raise error
+        self._pool.drop(self._videos.indexes[video], None)
+        lost = np.isin(wanted, error.missing if isinstance(error, DecodeError) else ())
+        return lost if lost.any() else np.ones(len(wanted), bool)
+
+    def _decode_items(
+        self,
+        requested: NDArray[np.int64],
+        frames_of: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+        num_items: int,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, tuple[NDArray[np.uint8], bool]]]:
+        """Decode items; return them with substitutes for bad ones, their frame ids, and the frames.
+
+        The frames are a dict: frame id → pixels and `is_concealed`.
+
+        Args:
+            requested: int64 [N]: items.
+            frames_of: Returns the frame ids of items, [N] or [N, S]; `NONE` for an unusable item.
+            num_items: Number of items that substitutes are drawn from.
+        """
+        items, decoded = requested.copy(), dict[int, tuple[NDArray[np.uint8], bool]]()
+        attempt, bad = 0, {NONE}
+        while True:
+            frames = frames_of(items)
+            bad |= self._decode_into(decoded, np.setdiff1d(frames, [NONE, *decoded]))
+            is_bad = np.isin(frames, [*bad]).any(axis=tuple(range(1, frames.ndim)))
+            if not is_bad.any():
+                return items, frames, decoded
+            for k in np.flatnonzero(is_bad).tolist():
+                items[k] = self._substitute(int(requested[k]), attempt, num_items)
+            attempt += 1
+
+    def _decode_into(
+        self, decoded: dict[int, tuple[NDArray[np.uint8], bool]], frames: NDArray[np.int64]
+    ) -> set[int]:
+        """Add `frames`, strictly ascending, to `decoded`; return the bad ones."""
+        bad = set[int]()
+        videos, indices = self._videos.population.locate(frames)
+        for video in np.unique(videos).tolist():
+            ids, wanted = frames[videos == video], indices[videos == video]
+            while len(wanted):
+                try:
+                    pixels, concealed = self._decode_frames(video, wanted)
+                except MediaError as error:
+                    lost = self._find_lost(video, wanted, error)
+                    bad.update(ids[lost].tolist())
+                    ids, wanted = ids[~lost], wanted[~lost]
+                    continue
+                pairs = zip(pixels, concealed.tolist(), strict=True)
+                decoded.update(zip(ids.tolist(), pairs, strict=True))
+                break
+        return bad
+
+    def _substitute(self, item: int, attempt: int, num_items: int) -> int:
+        """Return the substitute of a bad item, one of `num_items`."""
+        if attempt == ATTEMPTS:
+            raise ConfigError(
+                f"item {item} and {ATTEMPTS} substitutes cannot be decoded; check the files with "
+                "headrace index, and leave out bad ones"
+            )
+        draws = CounterRng(
+            seed=self._seed, epoch=self._current_epoch or 0, purpose=RngStream.SUBSTITUTE
+        )
+        return int(draws.integers(item * ATTEMPTS + attempt, num_items))
 
 
 @answers_names
@@ -179,173 +387,9 @@ class VideoDataset(ItemDataset[ClipItem]):
         return cast(ClipItem, item)
 
 
-@answers_names
-class FrameDataset(ItemDataset[FrameItem]):
-    """Frames of all videos: `dataset[n]` is frame n, counted over all videos in order.
-
-        frames = FrameDataset(videos, size=(256, 256))
-        sampler = EpochSampler(frames, ShuffledFrames())
-        for batch in DataLoader(frames, batch_size=128, sampler=sampler, num_workers=2): ...
-
-    A DataLoader requests one batch at a time. Each GOP is then decoded once for all frames of the
-    batch, up to the last of them; `FrameLoader` decodes it once for many batches. A dataset that
-    wraps this one must forward `__getitems__`, as PyTorch's `Subset` does; otherwise a GOP is
-    decoded again for each of its frames, with one warning.
-    """
-
-    def __init__(
-        self,
-        videos: Given,
-        size: tuple[int, int] | None = (256, 256),
-        transform: Transform | None = None,
-        *,
-        on_error: OnError = "raise",
-        seed: int = 0,
-        fit: Fit = "stretch",
-        interpolation: Interpolation = "area",
-        dtype: PixelType = "uint8",
-        decoding: DecoderConfig = ON_CPU,
-        index_store: IndexStore | None = None,
-        max_open: int = 16,
-        spill: str | os.PathLike[str] | None = None,
-    ) -> None:
-        """Open the index of every video. Decodes nothing.
-
-        Args:
-            videos: Paths of the videos; or a `Manifest`, whose rows are sampled like videos, and
-                whose columns are entries of each item.
-            size: (height, width) of the frames; None: each video's size.
-            fit: Rule for a `size` with another aspect ratio: `stretch`, `cover` or `contain`.
-            interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
-            dtype: `uint8`, or `uint16` for video of more than 8 bits.
-            transform: Function of each frame, uint8 [3, H, W], or `WithSample`. Its random numbers
-                from PyTorch, NumPy or `random` depend on (seed, epoch, frame) after the first
-                `set_epoch`, which `EpochSampler` calls; before it, on the process's generators.
-            on_error: Policy for bad media. `skip` skips a video that cannot be opened, and replaces
-                a frame that cannot be decoded by another, drawn from (seed, epoch, frame), with its
-                `video` and `index`. `conceal` delivers damaged frames as FFmpeg conceals them,
-                marked in `is_concealed`.
-            seed: Seed of transforms and replacements.
-            decoding: Decoder and device. For a GPU, workers of a DataLoader must be spawned.
-            index_store: Store of the indexes; None: the user's cache folder.
-            max_open: Max open files per process.
-            spill: Folder of decoded frames on a local disk, read and written: see `headrace.open`.
-
-        Raises:
-            ConfigError: there is no video, or an argument is out of range.
-            OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
-        """
-        super().__init__(
-            videos,
-            FrameFormat(size=size, fit=fit, interpolation=interpolation, dtype=dtype),
-            transform,
-            on_error=on_error,
-            seed=seed,
-            decoding=decoding,
-            index_store=index_store,
-            max_open=max_open,
-            spill=spill,
-        )
-        manifest = self._sampled.manifest
-        if manifest is not None and "frame" in manifest.columns:
-            raise ConfigError(
-                "the manifest has a column 'frame', which is the name of the pixels in items of a "
-                "FrameDataset; rename the column"
-            )
-        self._single, self._decoded_for_single, self._is_warned = 0, 0, False
-
-    @property
-    def population(self) -> Population:
-        """Population of frames: frame ids, their videos and GOPs."""
-        return self._sampled.population
-
-    def use(self, *, batch_size: int | None, ranks: int) -> SamplerContext:
-        """Return the context for a sampler of its frames; arguments as for `SamplerContext`."""
-        return self._sampled.sampler_context(seed=None, batch_size=batch_size, ranks=ranks)
-
-    def timed_population(self) -> Population:
-        """Return the population with durations, for uniform sampling in time; 8 bytes per frame."""
-        return self._sampled.timed_population()
-
-    @property
-    def checksum(self) -> int:
-        """Checksum of the videos and rows, in their order."""
-        return self._sampled.checksum
-
-    def __len__(self) -> int:
-        """Number of frames of all videos or rows; a frame in two rows counts twice."""
-        return self.population.num_frames
-
-    def __getitem__(self, frame: int) -> FrameItem:
-        """Return one frame. Raises as `__getitems__` does."""
-        before = self.counters.frames_decoded
-        [item] = self.__getitems__([frame])
-        self._single += 1
-        self._decoded_for_single += self.counters.frames_decoded - before
-        is_costly = self._decoded_for_single >= 2 * self._single >= 2 * _FEW_SINGLE_FRAMES
-        if is_costly and not self._is_warned:
-            self._is_warned = True
-            warnings.warn(
-                f"{self._decoded_for_single} frames were decoded for {self._single} requests of "
-                "single frames; a dataset that wraps this one must have `def __getitems__(self, "
-                "ids)`, which calls this one's __getitems__, so that a batch decodes each GOP once",
-                stacklevel=2,
-            )
-        return item
-
-    def __getitems__(self, frames: Sequence[int]) -> list[FrameItem]:
-        """Return frames by id, in the given order; ids may repeat.
-
-        Raises:
-            IndexError: an id is out of range.
-            OpenError, DecodeError: a file has changed, or a frame cannot be decoded, and `on_error`
-                is "raise". For a worker, a DataLoader raises RuntimeError with the same message.
-        """
-        wanted = np.asarray(frames) if len(frames) else np.zeros(0, np.int64)
-        if wanted.dtype.kind not in "iu":
-            raise ConfigError(f"frame ids must be integers, got {frames!r:.80}")
-        for frame in wanted[(wanted < 0) | (wanted >= len(self))]:
-            raise IndexError(f"frame {frame} is out of range: the dataset has {len(self)}")
-        wanted = wanted.astype(np.int64)
-        ids, frame_ids, decoded = self._decode_items(wanted, self._sampled.frames_of, len(self))
-        video, index = self._videos.population.locate(frame_ids)
-        entries = self._sampled.entries(ids)
-        seconds = self._videos.pts_seconds(video, index)
-        is_repeated = len(np.unique(frame_ids)) < len(frame_ids)
-        items = []
-        for k, frame in enumerate(frame_ids.tolist()):
-            pixels, is_concealed = decoded[frame]
-            # Items must not share memory: a transform may work in place.
-            pixels = pixels.copy() if is_repeated else pixels
-            item = {
-                **entries[k],
-                "frame": torch.from_numpy(pixels).movedim(-1, -3),
-                "video": int(self._videos.number[video[k]]),
-                "index": int(index[k]),
-                "pts_seconds": float(seconds[k]),
-                "is_concealed": is_concealed,
-            }
-            items.append(cast(FrameItem, item))
-        return self._apply_transform(items, wanted)
-
-    def _apply_transform(self, items: list[FrameItem], ids: NDArray[np.int64]) -> list[FrameItem]:
-        if self._transform is None:
-            return items
-        frames = [item["frame"] for item in items]
-        samples = [
-            {name: value for name, value in item.items() if name != "frame"} for item in items
-        ]
-        epoch = self._current_epoch
-        if epoch is None:
-            pairs = zip(frames, samples, strict=True)
-            results = [apply_transform(self._transform, *pair) for pair in pairs]
-        else:
-            draws = CounterRng(seed=self._seed, epoch=epoch, purpose=RngStream.TRANSFORM)
-            seeds = [int(word) for word in draws.words(ids)]
-            results = transform_samples(self._transform, frames, samples, seeds)
-        for item, frame in zip(items, results, strict=True):
-            item["frame"] = frame
-        return items
+def share_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """Move a tensor to memory shared with forked and spawned processes, and return it."""
+    return tensor.share_memory_()  # type: ignore[no-untyped-call,no-any-return]
 
 
 def _checked_clip(

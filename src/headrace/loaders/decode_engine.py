@@ -12,11 +12,17 @@ from numpy.typing import NDArray
 
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import BackendError, MediaError
-from headrace.loaders.engine_items import DecodeTask, PackedFrame, UnpackTask
 from headrace.loaders.epochs import Epochs, RankBatch, StepSamples
 from headrace.loaders.frame_memory import BatchRoom
 from headrace.loaders.hold_choice import HoldChoice
-from headrace.loaders.job_decoder import Decoded, JobDecoder, JobWorker
+from headrace.loaders.job_decoder import (
+    Decoded,
+    DecodeTask,
+    JobDecoder,
+    JobWorker,
+    PackedFrame,
+    UnpackTask,
+)
 from headrace.loaders.loader_options import PlannedOptions
 from headrace.planning.lookahead import PlannedBatch, look_ahead
 from headrace.runtime.imap import imap
@@ -223,7 +229,10 @@ class Engine:
         If the job of a frame is still running, its thread unpacks the frame afterwards: this thread
         does not wait.
         """
-        self._write_rows(item, [frame for frame in item.frames if not frame.defer(item)], worker)
+        ready = [
+            frame for frame in item.frames if not (frame.after and frame.after.defer(item, frame))
+        ]
+        self._write_rows(item, ready, worker)
         return item.decoded
 
     def _write_rows(
@@ -285,11 +294,6 @@ class Engine:
         for frame, error in zip(frames, decoded.failures.values(), strict=True):
             self._epochs.quarantine.add(frame, error)
 
-    def _deliver(self, batch: PlannedBatch, worker: JobWorker) -> StepSamples:
-        samples = self._collect(self._steps.popleft(), worker)
-        self._release(batch.released)
-        return samples
-
     def _release(self, frames: tuple[int, ...]) -> None:
         """Release the memory of `frames`, and of frames decoded again for this batch."""
         self._concealed.difference_update(frames)
@@ -308,18 +312,21 @@ class Engine:
         self._batches.deliver()
         self.room.release(num_bytes + len(buffers) * self._frame_bytes)
 
-    def _collect(self, step: RankBatch, worker: JobWorker) -> StepSamples:
-        """Return the samples of a step, whose frames are all decoded."""
+    def _deliver(self, batch: PlannedBatch, worker: JobWorker) -> StepSamples:
+        """Return the samples of the next step, whose frames are all decoded."""
+        step, pixels = self._steps.popleft(), self._pixels.popleft()
         ids = self._decoder.views.ids(step, step.frames)
         failed = (view_id for view_id in ids.ravel().tolist() if view_id in self._failed)
         error = None if self._masks_bad else self._failed.get(next(failed, -1))
         if error is not None and not self._skips_bad:
             raise error
-        pixels = self._pixels.popleft()
-        if pixels is not None:
-            return self._fill(step, pixels, worker, has_bad=error is not None)
-        with self._decoder.memory.batch(self._shape(ids)) as pixels:
-            return self._fill(step, pixels, worker, has_bad=error is not None)
+        memory: AbstractContextManager[Any] = nullcontext(pixels)
+        if pixels is None:
+            memory = self._decoder.memory.batch(self._shape(ids))
+        with memory as pixels:
+            samples = self._fill(step, pixels, worker, has_bad=error is not None)
+        self._release(batch.released)
+        return samples
 
     def _shape(self, ids: NDArray[np.int64]) -> tuple[int, ...]:
         return (*ids.shape, *self._decoder.size, 3)

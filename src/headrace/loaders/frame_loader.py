@@ -1,250 +1,26 @@
-"""PlannedLoader, FrameLoader and ClipLoader: batches of sampled frames with planned decoding."""
+"""FrameLoader and ClipLoader: batches of sampled frames and clips, with planned decoding."""
 
-import zlib
-from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from headrace.decode.open_decoder import check_can_decode
-from headrace.decode.protocol import DecodeCounters, OnError
-from headrace.errors import MediaError
-from headrace.loaders.batch import Batch
-from headrace.loaders.decode_engine import Engine
-from headrace.loaders.epochs import Epochs, Position, RankBatch, StepSamples
-from headrace.loaders.frame_memory import FrameMemory
-from headrace.loaders.hold_choice import HoldChoice
-from headrace.loaders.job_decoder import FrameViews, JobDecoder
+from headrace.decode.protocol import OnError
+from headrace.loaders.batch_sheet import BatchNames, SheetOptions, sheet_of_batch
+from headrace.loaders.collate import NamedTensors
+from headrace.loaders.contact_sheet import ContactSheet
+from headrace.loaders.epochs import StepSamples
 from headrace.loaders.loader_options import PlannedOptions, takes
-from headrace.loaders.lookahead_window import LookaheadWindow
-from headrace.loaders.quarantine import Quarantine
-from headrace.loaders.resumable import BatchOf, LoaderStatistics, ResumableLoader, Running
+from headrace.loaders.planned_loader import PlannedLoader, SampledFrom
 from headrace.loaders.sampled_set import Given, SampledSet
-from headrace.loaders.spill import Spill
-from headrace.loaders.video_set import VideoSet
 from headrace.sampling.clip_samplers import RandomClips
-from headrace.sampling.counter_rng import CounterRng, RngStream
 from headrace.sampling.epoch_order import Shard
 from headrace.sampling.frame_samplers import UniformFrames
 from headrace.sampling.sampler import SampleKind, Sampler, check_kind
-from headrace.units import parse_bytes
-from headrace.video.frames import FrameLoss
-
-MAX_OPEN_FILES: Final = 128
-"""Max files that stay open, for any budget."""
-_SHARE: Final = 16
-"""Memory budget ÷ memory of open files, which comes on top of the budget."""
-_OPEN_FILE_BYTES: Final = 750_000
-"""Bytes of an idle container and scaler, measured: 720p H.264 in MP4."""
-
-
-def max_open_files(memory_budget: int) -> int:
-    """Return the max number of files that stay open with a budget in bytes: 1 to 128."""
-    return max(1, min(MAX_OPEN_FILES, memory_budget // _SHARE // _OPEN_FILE_BYTES))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SampledFrom:
-    """Videos and sampler of a loader."""
-
-    videos: VideoSet
-    sampler: Sampler
-    """Bound to these videos and batches."""
-    gop_lengths: NDArray[np.int64]
-    """int64 [GOPs]: frames that may be sampled of each decoded GOP; GOPs without any are left
-    out."""
-    skipped: tuple[MediaError, ...]
-    """Errors of skipped videos, rows or clips."""
-    views: FrameViews | None = None
-    """Views by video and sample; None: each frame has one view."""
-    size: tuple[int, int] | None = None
-    """(height, width) of the frames; None: by the options, or the size of the videos."""
-
-
-class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
-    """Loader of frames that a sampler selects, with planned decoding.
-
-    A subclass opens the media (`_open_set`) and creates the batches (`_batch`).
-    """
-
-    _OFFSET_KEY = "slot"
-    _NEEDED = "videos and rows in the same order, sampling and seed"
-
-    _options: PlannedOptions
-
-    def __init__(self, options: PlannedOptions) -> None:
-        """Open the media, and compute the lookahead window. Decodes nothing."""
-        self._frames_delivered = self._samples_substituted = 0
-        self._filled: LoaderStatistics | None = None
-        super().__init__(options)
-
-    @abstractmethod
-    def _open_set(self, shard: Shard) -> SampledFrom:
-        """Open the media; all ranks of `shard` open the same."""
-
-    def _open(self, shard: Shard) -> int:
-        options, sampled = self._options, self._open_set(shard)
-        self._videos, self._skipped = sampled.videos, sampled.skipped
-        self._frame_views = sampled.views or FrameViews(videos=self._videos)
-        size = sampled.size or options.size or self._videos.common_size()
-        self._shape = options.shape(size, options.held_layout)
-        check_can_decode(self._videos.indexes, self._shape, options.decoder())
-        self._epochs = self._plan_epochs(sampled.sampler, shard)
-        frame_bytes = options.shape(size, "rgb").frame_bytes(size)
-        self._spill = self._open_spill()
-        self._choice = self._hold_choice(sampled.gop_lengths, frame_bytes)
-        return len(self._skipped)
-
-    @property
-    def lookahead(self) -> int:
-        """Frame requests that are planned together; grows once frames wait packed."""
-        return self._choice.window.lookahead
-
-    @property
-    def statistics(self) -> LoaderStatistics:
-        """Counts since the loader was created."""
-        running = self._running
-        return LoaderStatistics(
-            **self._decode_statistics(),
-            frames_delivered=self._frames_delivered,
-            samples_substituted=self._samples_substituted,
-            videos_skipped=len(self._videos.skipped),
-            frames_quarantined=len(self._epochs.quarantine),
-            held_bytes=running.engine.room.in_use if running else 0,
-            most_held_bytes=self._totals.max_taken,
-            packed=self._choice.facts,
-            spill=None if self._spill is None else self._spill.store.state(),
-        )
-
-    @property
-    def decode_counters(self) -> DecodeCounters:
-        """Decode counters since the loader was created."""
-        return self._totals.decode_counters
-
-    @property
-    def skipped_videos(self) -> tuple[MediaError, ...]:
-        """Errors of skipped videos, rows and clips; each names the file."""
-        return self._skipped
-
-    @property
-    def quarantined(self) -> tuple[FrameLoss, ...]:
-        """Known bad frames and videos, which are not sampled."""
-        return self._epochs.quarantine.entries
-
-    def _plan_epochs(self, sampler: Sampler, shard: Shard) -> Epochs:
-        options, videos, is_timed = self._options, self._videos, sampler.traits.needs_durations
-        epochs = Epochs(
-            sampling=sampler,
-            population=videos.timed_population() if is_timed else videos.population,
-            quarantine=Quarantine(self._videos, options.quarantine),
-            seed=sampler.traits.seed_or(options.seed or 0),
-            batch_size=options.batch_size,
-            shard=shard,
-            drop_last=options.drop_last,
-            replaces_bad=not options.masks_bad,
-        )
-        epochs.num_steps()  # raises if drop_last leaves no batch
-        return epochs
-
-    def _hold_choice(self, gop_lengths: NDArray[np.int64], frame_bytes: int) -> HoldChoice:
-        options, traits = self._options, self._epochs.sampling.traits
-        sample_frames, lookahead = traits.num_frames or 1, options.lookahead
-        if lookahead is not None and lookahead >= 1:
-            lookahead = max(lookahead, sample_frames)
-        assert self._shape.size is not None
-        self._window = window = partial(
-            LookaheadWindow.of,
-            gop_lengths,
-            memory_budget=parse_bytes(options.memory_budget),
-            frame_bytes=frame_bytes,
-            due_bytes=self._shape.frame_bytes(self._shape.size),
-            codec_bytes=options.thread_count() * self._videos.codec_bytes,
-            batch_frames=sample_frames * self._epochs.largest_step,
-            sample_frames=sample_frames,
-            in_order=not traits.is_random,
-            each_once=self._frame_views.is_by_sample or not traits.has_replacement,
-            lookahead=lookahead,
-        )
-        return HoldChoice(
-            hold="rgb" if options.decoder().keeps_on_device else options.hold,
-            shape=self._shape,
-            window_of=lambda later_bytes: window(later_bytes=later_bytes),
-            gop_lengths=gop_lengths,
-            sample_frames=sample_frames,
-            is_random=traits.is_random,
-            clock=options.clock,
-            packing=None if self._spill is None else self._spill.packing,
-        )
-
-    def _open_spill(self) -> Spill | None:
-        options, views = self._options, self._frame_views
-        store = options.open_spill(is_augmented=views.is_augmented)
-        if store is None:
-            return None
-        geometries = [views.geometry(video, 0) for video in range(len(self._videos.indexes))]
-        return Spill(
-            store=store,
-            videos=self._videos,
-            shapes=[geometry.shape if geometry else self._shape for geometry in geometries],
-            decoding=options.decoder(),
-        )
-
-    def _begin(self, start: Position) -> Running[StepSamples]:
-        options, scheduler = self._options, self._scheduler
-        decoding, max_open = options.decoder(), max_open_files(parse_bytes(options.memory_budget))
-        if scheduler is not None:  # its decoders open a file per device
-            max_open = max(1, max_open // scheduler.num_devices)
-        decoder = JobDecoder(
-            views=self._frame_views,
-            memory=FrameMemory(self._shape, decoding),
-            max_open=max_open,
-            conceals=options.on_error == "conceal",
-            decoding=decoding,
-            scheduler=scheduler,
-            spill=self._spill,
-        )
-        engine = Engine(self._epochs, decoder, self._choice, options, num_threads=self._num_threads)
-        stop_epoch = None if options.prefetch_next_epoch else start.epoch + 1
-        return Running(engine=engine, steps=engine.run(self._epochs.steps(start, stop_epoch)))
-
-    @property
-    def _is_random(self) -> bool:
-        return self._epochs.sampling.traits.is_random
-
-    def _after(self, step: StepSamples) -> Position:
-        return step.requests.after
-
-    def _count(self, step: StepSamples, frames: int) -> None:
-        """Count the delivered frames and the substitutes of a step."""
-        self._frames_delivered += frames
-        if not (self._filled or self._choice.is_open or self._frames_delivered < self.lookahead):
-            self._filled = self.statistics
-        if len(self._epochs.quarantine):
-            planned = self._epochs.order(step.requests.epoch).at(step.requests.slots)
-            differs = (step.frames != planned).reshape(len(planned), -1).any(1)
-            self._samples_substituted += int(differs.sum())
-
-    def _seeds(self, step: RankBatch) -> Iterator[int]:
-        """Yield the seed of each sample's transform."""
-        draws = CounterRng(seed=self._epochs.seed, epoch=step.epoch, purpose=RngStream.TRANSFORM)
-        yield from map(int, draws.words(step.slots))
-
-    def _steps_left(self, position: Position) -> int:
-        return self._epochs.num_steps(position.offset)
-
-    def _identity(self) -> dict[str, int]:
-        sampling = self._epochs.sampling.traits.identity.encode()
-        return {
-            "seed": self._epochs.seed,
-            "videos": len(self._videos.indexes),
-            "frames": self._videos.population.num_frames,
-            # The checksum includes sampling and seed.
-            "checksum": zlib.crc32(sampling, self._videos.checksum),
-        }
+from headrace.video.frames import Clip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,6 +58,130 @@ class ClipLoaderOptions(VideoOptions):
 
     batch_size: int = 8
     clips: Sampler | None = None
+
+
+class Batch(NamedTensors):
+    """N samples in the planned order; a sample is a frame, or a clip of T frames.
+
+    The other columns of a `Manifest` are entries too: `batch.label`, `batch["label"]`.
+    """
+
+    frames: torch.Tensor
+    """uint8 [N, 3, H, W] in [0, 255], or [N, T, 3, H, W] for clips, RGB, upright, on the loader's
+    device; uint16 in [0, 65535] with `dtype="uint16"`. With `transform` or `batch_transform`, their
+    result. Channels are innermost in memory (`torch.channels_last`), as decoders write them and
+    convolutions prefer. Owned by the caller."""
+    video: torch.Tensor
+    """int64 [N]: position of each sample's video in the given list."""
+    index: torch.Tensor
+    """int64 [N], or [N, T]: index of each frame in presentation order."""
+    pts_seconds: torch.Tensor
+    """float64 [N], or [N, T]: presentation time of each frame, in seconds."""
+    original_size: torch.Tensor
+    """int64 [N, 2]: (height, width) of the video's upright frames, before they were resized."""
+    is_concealed: torch.Tensor
+    """bool [N], or [N, T]: whether the frame is damaged and concealed by FFmpeg; false without
+    `on_error="conceal"`."""
+    is_repeated: torch.Tensor
+    """bool [N]: whether the sample was delivered before in this epoch. The first samples of an
+    epoch are repeated at its end, so that all ranks have equally many. Leave them out of sums over
+    all ranks, so that every sample counts once."""
+    is_pad: torch.Tensor
+    """bool [N], or [N, T]: whether the frame replaces one beyond the end of the video or segment:
+    see `boundary` of the clip samplers."""
+    row: torch.Tensor
+    """int64 [N]: position of each sample's row in the manifest; for a list of videos, the same as
+    `video`."""
+
+    @classmethod
+    def of(
+        cls,
+        sampled: SampledSet,
+        frames: NDArray[np.int64],
+        pixels: torch.Tensor,
+        *,
+        is_concealed: NDArray[np.bool_],
+        is_repeated: NDArray[np.bool_],
+        is_pad: NDArray[np.bool_],
+        row: NDArray[np.int64] | None,
+    ) -> Self:
+        """Return the batch of `frames`, int64 [N] or [N, T] frame ids, with their `pixels`.
+
+        `row` is None for a list of videos.
+        """
+        videos = sampled.videos
+        video, index = videos.population.locate(frames)
+        sample_video = video if video.ndim == 1 else video[:, 0]
+        number, sizes = videos.number[sample_video], videos.sizes[sample_video]
+        return cls(
+            frames=pixels,
+            video=torch.from_numpy(number),
+            index=torch.from_numpy(index),
+            pts_seconds=torch.from_numpy(videos.pts_seconds(video, index)),
+            original_size=torch.from_numpy(sizes),
+            is_concealed=torch.from_numpy(is_concealed),
+            is_repeated=torch.from_numpy(is_repeated),
+            is_pad=torch.from_numpy(is_pad),
+            row=torch.from_numpy(number.copy() if row is None else row),
+            **({} if row is None else sampled.columns(row)),
+        ).with_names(
+            BatchNames(
+                videos=tuple(str(videos.indexes[k].source) for k in sample_video.tolist()),
+                classes=sampled.classes,
+            )
+        )
+
+    @classmethod
+    def of_clip(cls, clip: Clip) -> Self:
+        """Return a reader's clip as a batch of one, for `show` or a model.
+
+            headrace.Batch.of_clip(reader.get_frames_played_in_range(0.5, 1.5, fps=6)).show()
+
+        Entries: `frames`, uint8 (or uint16) [1, T, 3, H, W], which share the clip's memory;
+        `index`, `pts_seconds` and `is_concealed`.
+        """
+        return cls(
+            frames=torch.as_tensor(clip.frames).movedim(-1, -3)[None],
+            index=torch.from_numpy(clip.index)[None],
+            pts_seconds=torch.from_numpy(clip.pts_seconds)[None],
+            is_concealed=torch.from_numpy(clip.is_concealed)[None],
+        )
+
+    def show(
+        self,
+        samples: int | Sequence[int] | None = None,
+        *,
+        frames: int = 8,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+    ) -> ContactSheet:
+        """Return the frames as a grid that a notebook displays; a clip is a row of frames in time.
+
+            batch.show()
+            batch.show(samples=[3, 7], mean=MEAN, std=STD).save("batch.png")
+
+        Captions show video, index, time and label. Padded, repeated and concealed frames have a
+        border and a note. A sheet has at most 1280 x 4096 pixels; its title counts the samples
+        shown. Large frames are shrunk to at most 320 pixels a side, small ones enlarged by an
+        integer factor.
+
+        8-bit and 16-bit frames are shown as they are, and so are floats in [0, 1] or [0, 255].
+        `mean` and `std` undo a normalization; without them, the minimum of all shown values is
+        black and the maximum white.
+
+        Args:
+            samples: Number of samples from the first on, or their positions; None: 32 frames, or
+                8 clips.
+            frames: Max frames shown per clip, evenly from its first to its last; at most 16.
+            mean: Mean of each channel that the normalization subtracted, for frames in [0, 1].
+            std: Standard deviation of each channel that it divided by.
+
+        Raises:
+            ConfigError: a position is out of range, or the transformed `frames` are not images
+                with 1 or 3 channels.
+        """
+        options = SheetOptions(samples=samples, frames=frames, mean=mean, std=std)
+        return sheet_of_batch(self, self._names, options)
 
 
 class FrameLoader(PlannedLoader[Batch]):
@@ -341,12 +241,11 @@ class FrameLoader(PlannedLoader[Batch]):
             ranks=shard.ranks,
         )
         sampled.videos.check_fit(options.fit)
-        context = sampled.sampler_context(
-            seed=options.seed, batch_size=options.batch_size, ranks=shard.ranks
-        )
         return SampledFrom(
             videos=sampled.videos,
-            sampler=sampled.bind(self._sampler, context),
+            sampler=sampled.bind(
+                self._sampler, seed=options.seed, batch_size=options.batch_size, ranks=shard.ranks
+            ),
             gop_lengths=sampled.decoded_gop_lengths,
             skipped=sampled.skipped,
         )

@@ -1,4 +1,4 @@
-"""HoldChoice: whether frames wait as pixels or packed, by the measured cost of both."""
+"""Lookahead window of a loader, and HoldChoice: whether frames wait as pixels or packed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from headrace.decode.frame_outputs import Array
 from headrace.decode.packing import PACKINGS, Packer, Packing
-from headrace.errors import BackendError
-from headrace.loaders.lookahead_window import LookaheadWindow
+from headrace.errors import BackendError, ConfigError
 from headrace.runtime.clock import Clock
 from headrace.runtime.fork_safety import ForkSafeLock
-from headrace.sampling.decode_cost import DecodeCost, lookahead_cost, share_out
+from headrace.sampling.decode_cost import DecodeCost, lookahead_cost, lookahead_for, share_out
+from headrace.units import check_integers
 from headrace.video.frame_format import FrameFormat, Layout
 
 Hold = Literal["auto", "rgb", "yuv420", "packed", "packed_yuv420"]
@@ -28,6 +28,137 @@ _USUAL_RATIO: Final = 3
 """Assumed compression ratio of packed frames, until it is measured."""
 _CHANGE: Final = 0.03
 """Relative change of the mean size of packed frames that resizes the window."""
+
+
+_RUN_AHEAD = 0.03
+"""Share of the held frames that threads may decode ahead of the plan, so that they do not wait for
+batches to be taken."""
+
+_DUE_BATCHES = 2
+"""Batches whose due frames are decoded at the same time if frames wait packed: threads start with
+the next batch while the last frames of the current one are decoded."""
+
+_CODECS_SHARE = 4
+"""Memory budget ÷ max memory reserved for codecs."""
+
+_FILLED = 0.95
+"""Mean share of `later_frames` that the window should use. Use varies: with a higher share, frames
+often do not fit and are decoded again; with a lower one, the window is narrower. Best of 0.85 to
+1.1 on the benchmark's media at 256 MiB and 1 GiB."""
+_EPOCHS_AHEAD = 4
+"""Max epochs that are planned together. If all frames fit, each is decoded once in as many epochs;
+with more, planning would take longer than the decoding it saves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookaheadWindow:
+    """Lookahead of a loader, and the memory for held frames."""
+
+    lookahead: int
+    """Requests for single frames that are planned together."""
+    first: int
+    """Requests of the first plan: one batch, so that the first batch does not wait for frames of
+    later ones; or the `lookahead` of the caller."""
+    later_frames: int
+    """Max distinct frames held for later batches."""
+    held_bytes: int
+    """Max bytes of held frames: for the current batch, for later batches, and decoded ahead of the
+    plan."""
+
+    @classmethod
+    def of(
+        cls,
+        gop_lengths: NDArray[np.int64],
+        *,
+        memory_budget: int,
+        frame_bytes: int,
+        due_bytes: int | None = None,
+        later_bytes: int | None = None,
+        codec_bytes: int = 0,
+        batch_frames: int,
+        sample_frames: int = 1,
+        each_once: bool = False,
+        in_order: bool = False,
+        lookahead: int | None = None,
+    ) -> "LookaheadWindow":
+        """Return the widest window that the budget allows.
+
+        Memory is reserved for two batches, the caller's and the next one, and for codecs, up to a
+        quarter of the budget.
+
+        Args:
+            gop_lengths: int64 [GOPs] of all videos.
+            memory_budget: Bytes.
+            frame_bytes: Bytes of a frame in a batch.
+            due_bytes: Bytes of a decoded frame for the current batch; None: `frame_bytes`.
+            later_bytes: Bytes of a packed frame that waits for a later batch; None: frames wait
+                with `due_bytes`.
+            codec_bytes: Bytes that the codecs of all threads need.
+            batch_frames: Frames in a batch, over all its clips.
+            sample_frames: Frames of a sample: 1, or the frames of a clip.
+            each_once: Whether a frame is not requested again soon.
+            in_order: Whether frames are requested in the order of decoding.
+            lookahead: Requests planned together; None: as many as are expected to fit, starting
+                with one batch.
+
+        Raises:
+            ConfigError: the budget does not hold three batches, or `lookahead` is below 1.
+        """
+        check_integers(1, lookahead=lookahead)
+        due_bytes, first = due_bytes or frame_bytes, lookahead or batch_frames
+        held_bytes = _held_bytes(memory_budget, frame_bytes, due_bytes, codec_bytes, batch_frames)
+
+        def window(due: float) -> "LookaheadWindow":
+            later_frames = (held_bytes - due) / (later_bytes or due_bytes)
+            later, requests = max(0, int(later_frames * (1 - _RUN_AHEAD))), lookahead
+            if requests is None:
+                max_requests = _EPOCHS_AHEAD * int(gop_lengths.sum())
+                mean_held = max(1, int(later * _FILLED))
+                widest = lookahead_for(gop_lengths, mean_held, each_once=each_once)
+                requests = max(batch_frames, min(max_requests, widest))
+            return cls(lookahead=requests, first=first, later_frames=later, held_bytes=held_bytes)
+
+        raw = window(batch_frames * due_bytes)
+        if later_bytes is None:
+            return raw
+        due = _due_frames(gop_lengths, raw.lookahead, batch_frames, sample_frames, in_order)
+        return window(batch_frames * later_bytes + due * due_bytes)
+
+
+def _due_frames(
+    gop_lengths: NDArray[np.int64],
+    lookahead: int,
+    batch_frames: int,
+    sample_frames: int,
+    in_order: bool,
+) -> float:
+    """Return the max frames that jobs decode for their own batch; its other frames are packed."""
+    samples = batch_frames // sample_frames
+    jobs = samples * lookahead_cost(gop_lengths, max(1, lookahead // sample_frames)).seeks
+    per_job = samples if in_order else 1 + samples * gop_lengths.max() / gop_lengths.sum()
+    return float(sample_frames * min(samples, per_job * max(1, _DUE_BATCHES * jobs)))
+
+
+def _held_bytes(
+    memory_budget: int, frame_bytes: int, due_bytes: int, codec_bytes: int, batch_frames: int
+) -> int:
+    """Return the bytes of a budget for held frames; raise ConfigError if they are too few."""
+    reserved = min(codec_bytes, memory_budget // _CODECS_SHARE)
+    held_bytes = memory_budget - reserved - 2 * batch_frames * frame_bytes
+    if held_bytes < batch_frames * due_bytes:
+        batches = batch_frames * (2 * frame_bytes + due_bytes)
+        needed = min(batches + codec_bytes, batches * _CODECS_SHARE // (_CODECS_SHARE - 1) + 1)
+        raise ConfigError(
+            f"a memory budget of {_mebibytes(memory_budget)} MiB does not hold three batches "
+            f"of {batch_frames} frames of {frame_bytes} bytes (the caller's, the next one, and "
+            f"frames decoded for it) and the codecs: {_mebibytes(needed)} MiB are "
+            "needed; raise it, or ask for a smaller batch or size"
+        )
+    return held_bytes
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / 2**20:,.{0 if count >= 10 * 2**20 else 3}f}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,8 +254,8 @@ class HoldChoice:
     hold: Hold
     shape: FrameFormat
     """Format of waiting frames, with a size."""
-    window_of: Callable[[int | None], LookaheadWindow]
-    """Bytes of a packed frame (None: frames wait as pixels) → the window."""
+    window_of: Callable[..., LookaheadWindow]
+    """`LookaheadWindow.of` with the loader's arguments, except `later_bytes`."""
     gop_lengths: NDArray[np.int64]
     sample_frames: int
     """Frames of a sample: 1, or the frames of a clip."""
@@ -142,7 +273,7 @@ class HoldChoice:
         assert self.shape.size is not None
         self._lock = ForkSafeLock()
         self._raw_bytes = self.shape.frame_bytes(self.shape.size)
-        self.window = self.window_of(None)
+        self.window = self.window_of()
         self._mean_bytes = self._raw_bytes
         self._trials = trials_of(self.shape, self.clock)
         requests = max(self.window.lookahead, int(self.gop_lengths.sum()))
@@ -154,7 +285,7 @@ class HoldChoice:
             # Until sizes are known, only as many frames wait as fit as pixels. But the planner
             # gets the wide lookahead now: with a narrow one, it would spread the next decodes of
             # the GOPs over the narrow window, and they would stay bunched together.
-            wide = self.window_of(self._raw_bytes // _USUAL_RATIO)
+            wide = self.window_of(later_bytes=self._raw_bytes // _USUAL_RATIO)
             self.window = replace(self.window, lookahead=wide.lookahead)
 
     @property
@@ -222,13 +353,13 @@ class HoldChoice:
         seek, frame = share_out(counts, timed)
         options: list[tuple[float, int, Packing | None]] = []
         if self.hold == "auto":
-            seconds = self._seconds(self.window_of(None), seek, frame, 0.0, 0.0)
+            seconds = self._seconds(self.window_of(), seek, frame, 0.0, 0.0)
             options.append((seconds, self._raw_bytes, None))
         for trial in self._trials:
             if not trial.is_exact:
                 continue
             facts = trial.facts
-            window = self.window_of(facts.bytes_per_frame)
+            window = self.window_of(later_bytes=facts.bytes_per_frame)
             seconds = self._seconds(window, seek, frame, facts.pack_seconds, facts.unpack_seconds)
             options.append((seconds, facts.bytes_per_frame, trial.packing))
         if not options:
@@ -254,4 +385,4 @@ class HoldChoice:
 
     def _resize(self, mean_bytes: int) -> None:
         self._mean_bytes = max(1, mean_bytes)
-        self.window = self.window_of(None if self.packing is None else self._mean_bytes)
+        self.window = self.window_of(later_bytes=None if self.packing is None else self._mean_bytes)

@@ -1,4 +1,4 @@
-"""JobDecoder: decodes GOP jobs to views of frames, which wait in memory for their batch."""
+"""JobDecoder: decodes GOP jobs to views of frames, and unpacks frames of batches."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -8,7 +8,6 @@ from itertools import chain, zip_longest
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.decode.converter import ArrayConverter, Converter, MultiShapeOutput
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
@@ -21,76 +20,14 @@ from headrace.decode.proxy_decoder import ProxyCodecs
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.decode.spilled_decoder import SpillWriter
 from headrace.decode.yuv420 import Yuv420Unpacker
-from headrace.errors import ConfigError, MediaError
-from headrace.loaders.augment import FrameGeometry
-from headrace.loaders.epochs import RankBatch
-from headrace.loaders.frame_memory import FrameMemory, view_as_format
-from headrace.loaders.spill import Spill
-from headrace.loaders.video_set import VideoSet
+from headrace.errors import MediaError
+from headrace.loaders.augment import FrameGeometry, FrameViews
+from headrace.loaders.frame_memory import FrameMemory, Spill, view_as_format
 from headrace.planning.lookahead import GopJob
+from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.runtime.synchronization import ResourcePool
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
-
-_LARGEST_ID = 2**63 - 1
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FrameViews:
-    """Views of the frames of a video set, by view id: frame id + view number × number of frames.
-
-    In this class each frame has one view, in the format of all frames. A subclass has views by
-    video and by sample. Shared by all threads.
-    """
-
-    videos: VideoSet
-
-    @property
-    def is_by_sample(self) -> bool:
-        """Whether each sample has its own views, so that few samples share one."""
-        return False
-
-    @property
-    def is_augmented(self) -> bool:
-        """Whether a frame may have several views."""
-        return False
-
-    def numbers(self, epoch: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the view number of each sample, int64 [N], >= 0."""
-        return np.zeros(len(slots), np.int64)
-
-    def geometry(self, video: int, number: int) -> FrameGeometry | None:
-        """Return the geometry of a video's frames with a view number; None: the format's."""
-        return None
-
-    def ids(self, step: RankBatch, frames: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the view ids of the `frames`, int64 [N] or [N, T], of a step's samples.
-
-        Raises:
-            ConfigError: view ids exceed int64.
-        """
-        if not frames.size:
-            return frames
-        numbers = self.numbers(step.epoch, step.slots)
-        if int(numbers.max()) >= _LARGEST_ID // self.num_frames:
-            raise ConfigError(
-                f"frame views of epoch {step.epoch} with {self.num_frames} frames cannot be "
-                "numbered in 64 bits; use a lower epoch"
-            )
-        return frames + (numbers * self.num_frames).reshape(-1, *[1] * (frames.ndim - 1))
-
-    def frames(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the frame ids of views."""
-        return ids % self.num_frames
-
-    def gop_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the id of the GOP that each view is decoded from."""
-        return self.videos.decoded_population.gop_of(self.frames(ids))
-
-    @property
-    def num_frames(self) -> int:
-        """Number of frames of the videos."""
-        return self.videos.population.num_frames
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +42,64 @@ class Decoded:
     """View id → error."""
     concealed: set[int] = field(default_factory=set)
     """View ids of frames that are damaged and concealed by FFmpeg."""
+
+
+@dataclass(kw_only=True, eq=False)
+class DecodeTask:
+    """A decode job and its packed frames, which live until the last one is delivered."""
+
+    job: GopJob
+    packing: Packing | None
+    """Codec of the frames of later batches; None: they wait as pixels."""
+    permits: int
+    """Bytes reserved for its frames."""
+    packed: dict[int, bytes] = field(default_factory=dict)
+    """View id → packed pixels, for frames that later batches need."""
+    is_done: bool = False
+    _deferred: dict["UnpackTask", list["PackedFrame"]] = field(default_factory=dict)
+    _lock: ForkSafeLock = field(default_factory=ForkSafeLock)
+
+    def finish(self) -> dict["UnpackTask", list["PackedFrame"]]:
+        """Mark the job as done; remove and return the frames that were deferred.
+
+        The job outlives their batches, so it must not reference them.
+        """
+        with self._lock:
+            self.is_done = True
+            deferred, self._deferred = self._deferred, {}
+            return deferred
+
+    def defer(self, task: "UnpackTask", frame: "PackedFrame") -> bool:
+        """Defer a frame until the job is done; return False if it is done already."""
+        with self._lock:
+            if not self.is_done:
+                self._deferred.setdefault(task, []).append(frame)
+            return not self.is_done
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedFrame:
+    """One packed frame."""
+
+    frame: int
+    """View id."""
+    source: DecodeTask | None
+    """Job that decodes it; None: it is on the disk."""
+    after: DecodeTask | None
+    """Job that must be done before the frame can be unpacked; None: it can be now."""
+
+
+@dataclass(kw_only=True, eq=False)
+class UnpackTask:
+    """Packed frames of a batch, in memory or on the disk."""
+
+    frames: list[PackedFrame]
+    rows: dict[int, int]
+    """View id → its row in the batch, for frames that are written there."""
+    pixels: Any
+    """[rows, H, W, 3]: memory of the batch."""
+    decoded: Decoded = field(default_factory=Decoded)
+    """Frames that were missing on the disk, decoded again."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,6 @@ from headrace.sampling.population import Population
 from headrace.sampling.sampler import Sampler, SamplerContext, bind_sampler, check_order
 from headrace.video.frames_played import first_at
 from headrace.video.source import Source
-from headrace.video.stream_index import StreamIndex
 
 Given = Iterable[Source | str | os.PathLike[str]] | Manifest
 """Paths of videos, or a manifest, whose rows are sampled like videos."""
@@ -138,15 +137,9 @@ class SampledSet:
             return decoded.gop_lengths
         if decoded is self.videos.population:
             return rows.population.gop_lengths
-        ends = rows.first + rows.population.frames_per_video
-        inside = np.searchsorted(decoded.gop_start, [rows.first + 1, ends]).T.tolist()
-        bounds = zip(rows.first, ends, inside, strict=True)
-        return np.concatenate(
-            [
-                np.diff(decoded.gop_start[slice(*gops)], prepend=first, append=end)
-                for first, end, gops in bounds
-            ]
-        )
+        stops = rows.first + rows.population.frames_per_video
+        bounds = zip(rows.first.tolist(), stops.tolist(), strict=True)
+        return np.concatenate([_lengths_inside(decoded.gop_start, *frames) for frames in bounds])
 
     def sampler_context(
         self, *, seed: int | None, batch_size: int | None, ranks: int
@@ -168,13 +161,18 @@ class SampledSet:
             ranks=ranks,
         )
 
-    def bind(self, sampler: Sampler, context: SamplerContext) -> Sampler:
+    def bind(
+        self, sampler: Sampler, *, seed: int | None, batch_size: int | None, ranks: int
+    ) -> Sampler:
         """Bind a sampler to this set; it then samples frame ids of the videos.
+
+        Arguments are as for `SamplerContext`.
 
         Raises:
             ConfigError: the object is not a sampler, does not suit the context, or cannot sample
                 these rows; or a video is too short for its clips (names the file).
         """
+        context = self.sampler_context(seed=seed, batch_size=batch_size, ranks=ranks)
         sampler = bind_sampler(sampler, context)
         if self.rows is None:
             population = self.videos.population
@@ -242,11 +240,6 @@ class _Segment:
         tick = math.ceil(end / index.info.time_base)
         return cls(row=row, video=video, first=first, stop=first_at(index, end), end=tick)
 
-    def gop_lengths(self, index: StreamIndex) -> NDArray[np.int64]:
-        """Return the number of frames of each GOP in the segment, int64."""
-        inside = slice(*np.searchsorted(index.gop_start, (self.first + 1, self.stop)))
-        return np.diff(index.gop_start[inside], prepend=self.first, append=self.stop)
-
     def error(self, manifest: Manifest, videos: VideoSet) -> MediaError:
         """Return the error of a segment without a frame."""
         index = videos.indexes[self.video]
@@ -260,9 +253,18 @@ class _Segment:
         )
 
 
+def _lengths_inside(gop_start: NDArray[np.int64], first: int, stop: int) -> NDArray[np.int64]:
+    """Return the number of frames of each GOP in frames [first, stop), int64."""
+    inside = slice(*np.searchsorted(gop_start, (first + 1, stop)))
+    return np.diff(gop_start[inside], prepend=first, append=stop)
+
+
 def _rows(segments: list[_Segment], videos: VideoSet, manifest: Manifest) -> Rows:
     indexes = [videos.indexes[segment.video] for segment in segments]
-    gops = [segment.gop_lengths(index) for segment, index in zip(segments, indexes, strict=True)]
+    gops = [
+        _lengths_inside(index.gop_start, segment.first, segment.stop)
+        for segment, index in zip(segments, indexes, strict=True)
+    ]
     times = [
         videos.times(segment.video, segment.first, segment.stop, segment.end)
         for segment in segments

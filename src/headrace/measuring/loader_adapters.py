@@ -16,11 +16,10 @@ from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_in
 
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import DecodeError, StageError, in_one_line
-from headrace.loaders.batch import Batch
 from headrace.loaders.cameras.camera_dataset import CameraStreamDataset
-from headrace.loaders.datasets import FrameDataset, VideoDataset
-from headrace.loaders.epoch_sampler import EpochSampler
-from headrace.loaders.frame_loader import FrameLoader
+from headrace.loaders.datasets import VideoDataset
+from headrace.loaders.frame_dataset import EpochSampler, FrameDataset
+from headrace.loaders.frame_loader import Batch, FrameLoader
 from headrace.loaders.video_set import VideoSet
 from headrace.measuring.decode_counts import EpochRepetition, count_fields
 from headrace.measuring.interleaved import Stopwatch

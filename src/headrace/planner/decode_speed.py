@@ -14,8 +14,8 @@ from headrace.decode.frame_outputs import Array
 from headrace.decode.open_decoder import open_decoder
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import MediaError
-from headrace.loaders.frame_loader import MAX_OPEN_FILES
 from headrace.loaders.hold_choice import PackedFrames, PackingTrial, trials_of
+from headrace.loaders.planned_loader import MAX_OPEN_FILES
 from headrace.loaders.video_set import VideoSet
 from headrace.measuring.interleaved import Stopwatch, cores_of_others
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock

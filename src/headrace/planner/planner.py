@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import MediaError
-from headrace.loaders.frame_loader import max_open_files
-from headrace.loaders.lookahead_window import LookaheadWindow
+from headrace.loaders.hold_choice import LookaheadWindow
+from headrace.loaders.planned_loader import max_open_files
 from headrace.loaders.video_set import VideoSet
 from headrace.measuring.interleaved import OnProgress, interleave, unseen
 from headrace.planner.decode_speed import (

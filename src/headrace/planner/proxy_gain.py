@@ -14,7 +14,7 @@ from headrace.atomic_file import write_whole
 from headrace.decode.index_store import IndexStore
 from headrace.decode.proxies import ProxyRow
 from headrace.extraction.proxies.proxy_extraction import ProxyTotals
-from headrace.loaders.frame_loader import max_open_files
+from headrace.loaders.planned_loader import max_open_files
 from headrace.loaders.video_set import VideoSet
 from headrace.planner.decode_speed import MeasuredSpeed, measure_speed
 from headrace.planner.plan_config import PlanConfig

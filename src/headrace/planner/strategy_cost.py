@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
-from headrace.loaders.batch import Batch
-from headrace.loaders.frame_loader import ClipLoader, FrameLoader
+from headrace.loaders.frame_loader import Batch, ClipLoader, FrameLoader
 from headrace.loaders.hold_choice import Hold
 from headrace.loaders.video_set import VideoSet
 from headrace.measuring.decode_counts import time_delivery

@@ -5,7 +5,7 @@ from itertools import islice
 import pytest
 import torch
 
-from headrace.loaders.batch import Batch
+from headrace.loaders.frame_loader import Batch
 from loaders.trainers.trainees import Probe, is_trained, places
 
 accelerate = pytest.importorskip("accelerate", reason="headrace[trainers] is not installed")

@@ -8,13 +8,17 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.loaders.batch import NamedTensors
+from headrace.loaders.batch_sheet import (
+    BatchNames,
+    SheetOptions,
+    sheet_of_cameras,
+    sheet_of_windows,
+)
 from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
 from headrace.loaders.cameras.moment_table import MetadataOf, MomentMetadata, call_metadata
 from headrace.loaders.cameras.window_plan import WindowPlan
-from headrace.loaders.contact_sheet.batch_sheet import sheet_of_cameras, sheet_of_windows
-from headrace.loaders.contact_sheet.contact_sheet import ContactSheet
-from headrace.loaders.contact_sheet.sheet_options import BatchNames, SheetOptions
+from headrace.loaders.collate import NamedTensors
+from headrace.loaders.contact_sheet import ContactSheet
 from headrace.sampling.moment_windows import MISSING
 
 

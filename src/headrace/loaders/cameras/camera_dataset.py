@@ -24,7 +24,7 @@ from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
 from headrace.loaders.cameras.camera_view import CameraView, CameraViews, check_views
 from headrace.loaders.cameras.moment_table import MetadataOf, check_metadata
 from headrace.loaders.collate import Collate, Transform, apply_transform, check_transforms
-from headrace.loaders.dataset_items import DecodingDataset
+from headrace.loaders.datasets import DecodingDataset
 from headrace.loaders.epochs import agreement
 from headrace.loaders.loader_options import check_decoding
 from headrace.runtime.posix import files_to_keep_open

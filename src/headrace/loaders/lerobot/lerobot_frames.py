@@ -12,7 +12,7 @@ from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError
-from headrace.loaders.dataset_items import NONE, ItemDataset
+from headrace.loaders.datasets import NONE, ItemDataset
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder
 from headrace.loaders.lerobot.depth_codes import DepthUnit
 from headrace.loaders.lerobot.episode_windows import EpisodeWindows, video_files

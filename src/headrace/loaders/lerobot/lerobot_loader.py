@@ -14,16 +14,15 @@ from numpy.typing import NDArray
 
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError, SkippedVideosWarning
-from headrace.loaders.augment import AugmentParams, FrameGeometry
+from headrace.loaders.augment import AugmentParams, FrameGeometry, FrameViews
 from headrace.loaders.collate import stack_samples, transform_samples
 from headrace.loaders.epochs import StepSamples
-from headrace.loaders.frame_loader import PlannedLoader, SampledFrom
 from headrace.loaders.frame_memory import view_as_format
-from headrace.loaders.job_decoder import FrameViews
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder
 from headrace.loaders.lerobot.depth_codes import DepthUnit
 from headrace.loaders.lerobot.episode_windows import DeltaTimestamps, EpisodeWindows, video_files
 from headrace.loaders.loader_options import PlannedOptions, takes
+from headrace.loaders.planned_loader import PlannedLoader, SampledFrom
 from headrace.loaders.video_set import VideoSet, frames_of_headrace
 from headrace.runtime.buffer_pool import BatchBufferPool
 from headrace.sampling.epoch_order import Shard

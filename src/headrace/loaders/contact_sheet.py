@@ -1,15 +1,18 @@
-"""ContactSheet: strips of images with captions, drawn as one image."""
+"""ContactSheet: images with captions, scaled to uint8 and drawn as one picture."""
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Final, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
+from torch.nn.functional import interpolate
 
 from headrace.atomic_file import write_bytes_whole
 from headrace.errors import ConfigError
@@ -40,6 +43,14 @@ class Strip:
     """Line above the images; empty for none."""
 
 
+WIDTH: Final = 1280
+"""Max width of a sheet, in pixels."""
+HEIGHT: Final = 4096
+"""Max height of its strips, in pixels."""
+_MAX_SIDE: Final = 320
+"""Max pixels of an image's longer side."""
+_ROUNDING: Final = 1e-3
+"""Rounding error by which resized floats may exceed [0, 1] or [0, 255]."""
 GAP: Final = 10
 """Pixels between images, and at the border."""
 _LINE: Final = 15
@@ -61,7 +72,7 @@ _ELLIPSIS: Final = "…"
 _Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
-def strip_height(strip: Strip) -> int:
+def _strip_height(strip: Strip) -> int:
     """Return the height of a strip in pixels, including the gap above it."""
     heading = _LINE + _BORDER if strip.heading else 0
     cells = [len(cell.image) + _LINE * (len(cell.lines) + bool(cell.marks)) for cell in strip.cells]
@@ -78,7 +89,7 @@ def _draw_sheet(title: Sequence[str], strips: Sequence[Strip]) -> Image.Image:
     column = max(cell.image.shape[1] for strip in strips for cell in strip.cells)
     width = max(_MIN_WIDTH, GAP + max(len(strip.cells) for strip in strips) * (column + GAP))
     title_lines = [line for text in title for line in _wrap(text, width - 2 * GAP, font)]
-    height = 2 * GAP + _LINE * len(title_lines) + sum(map(strip_height, strips))
+    height = 2 * GAP + _LINE * len(title_lines) + sum(map(_strip_height, strips))
     sheet = Image.new("RGB", (width, height), _PAPER)
     canvas = ImageDraw.Draw(sheet)
     top = GAP
@@ -94,7 +105,7 @@ def _draw_sheet(title: Sequence[str], strips: Sequence[Strip]) -> Image.Image:
         for number, cell in enumerate(strip.cells):
             corner = (GAP + number * (column + GAP), cell_top)
             _draw_cell(cell, sheet, canvas, corner, column, font)
-        top += strip_height(strip)
+        top += _strip_height(strip)
     return sheet
 
 
@@ -189,3 +200,130 @@ class ContactSheet:
         file = io.BytesIO()
         self.image.save(file, kind)
         return file.getvalue()
+
+
+Position = tuple[int, ...]
+"""Index of an image in a batch: (sample,), (sample, step), (slot, camera) or (window, step,
+camera)."""
+Caption = tuple[Sequence[str], Sequence[Mark]]
+"""Lines below an image, and its marks."""
+
+
+def build_sheet(
+    rows: Sequence[tuple[str, Sequence[Position]]],
+    image_at: Callable[[Position], torch.Tensor],
+    caption_at: Callable[[Position], Caption],
+    summarise: Callable[[Sequence[Strip]], str],
+    mean: Sequence[float] | None,
+    std: Sequence[float] | None,
+) -> ContactSheet:
+    """Return a sheet with as many rows as fit its height.
+
+    Args:
+        rows: Heading and positions of each strip; at least one.
+        image_at: Returns the image at a position, [C, H, W] with C 1 or 3.
+        caption_at: Returns the caption at a position.
+        summarise: Returns the first line of the title, from the strips that fit.
+        mean: Mean of each channel that was subtracted from images in [0, 1]; None: not normalized.
+        std: Standard deviation of each channel that they were divided by.
+
+    Raises:
+        ConfigError: only one of mean and std is given, or one has neither 1 nor C numbers.
+    """
+    side = min(_MAX_SIDE, (WIDTH - GAP) // max(len(positions) for _, positions in rows) - GAP)
+    first = image_at(rows[0][1][0])
+    rows = rows[: max(1, HEIGHT // (_size_in(side, first)[0] + GAP))]
+    images = [[_shrink(side, image_at(position)) for position in row] for _, row in rows]
+    shown = [image for row in images for image in row]
+    low, high, note = _find_levels(shown, first.dtype, mean, std)
+    strips = []
+    for (heading, positions), row in zip(rows, images, strict=True):
+        cells = []
+        for position, image in zip(positions, row, strict=True):
+            lines, marks = caption_at(position)
+            cells.append(
+                Cell(
+                    image=_to_uint8(side, (image - low) / (high - low) * 255),
+                    lines=tuple(filter(None, lines)),
+                    marks=tuple(marks),
+                )
+            )
+        strips.append(Strip(heading=heading, cells=tuple(cells)))
+    ends = accumulate(map(_strip_height, strips))
+    fitting = tuple(strip for strip, end in zip(strips, ends, strict=True) if end <= HEIGHT)
+    return ContactSheet(title=(summarise(fitting), *filter(None, [note])), strips=fitting)
+
+
+def _size_in(side: int, image: torch.Tensor) -> tuple[int, int]:
+    """Return the (height, width) at which an image [C, H, W] is shown in a square of `side`."""
+    height, width = image.shape[-2:]
+    longer = max(height, width)
+    if longer <= side:
+        return height * (side // longer), width * (side // longer)
+    return max(1, height * side // longer), max(1, width * side // longer)
+
+
+def _shrink(side: int, image: torch.Tensor) -> torch.Tensor:
+    """Return an image [C, H, W] as float32 on the CPU, with sides of at most `side` pixels.
+
+    A larger image is averaged down on its device; a smaller one keeps its size.
+    """
+    values, size = image.float(), _size_in(side, image)
+    if size[0] < values.shape[-2] or size[1] < values.shape[-1]:
+        values = interpolate(values[None], size, mode="area")[0]
+    return values.cpu()
+
+
+def _to_uint8(side: int, values: torch.Tensor) -> NDArray[np.uint8]:
+    """Return values in [0, 255], [C, h, w] with C 1 or 3, as uint8 [h, w, 3].
+
+    Small images are enlarged by an integer factor, by repeating pixels. NaN becomes black, and
+    infinity black or white.
+    """
+    levels = values.nan_to_num(0.0, 255.0, 0.0).clamp(0, 255).round().to(torch.uint8)
+    factor = max(1, _size_in(side, values)[0] // values.shape[-2])
+    array = levels.expand(3, -1, -1).permute(1, 2, 0).numpy()
+    return np.ascontiguousarray(array.repeat(factor, 0).repeat(factor, 1))
+
+
+def _find_levels(
+    images: Sequence[torch.Tensor],
+    dtype: torch.dtype,
+    mean: Sequence[float] | None,
+    std: Sequence[float] | None,
+) -> tuple[torch.Tensor | float, torch.Tensor | float, str]:
+    """Return the values of black and white, per channel or for all, and a note for the title.
+
+    They undo a normalization, or fit the range of the values. `dtype` is the images' before
+    `_shrink`.
+    """
+    if (mean is None) != (std is None):
+        raise ConfigError("mean and std undo a normalization together; give both or neither")
+    if mean is not None and std is not None:
+        center, scale = (_per_channel(values, len(images[0])) for values in (mean, std))
+        if not bool((scale > 0).all()):
+            raise ConfigError(f"std must be above 0, got {std}")
+        return -center / scale, (1 - center) / scale, "mean and std undone"
+    if dtype in (torch.uint8, torch.uint16):
+        return 0.0, 255.0 if dtype == torch.uint8 else 65535.0, ""
+    values = torch.cat([image.flatten() for image in images])
+    is_finite = values.isfinite()
+    low, high = map(float, values[is_finite].aminmax()) if is_finite.any() else (0.0, 1.0)
+    note = "" if is_finite.all() else "values that are not finite are black or white; "
+    if low >= -_ROUNDING and high <= 255 + _ROUNDING:
+        return 0.0, 1.0 if high <= 1 + _ROUNDING else 255.0, note.removesuffix("; ")
+    note += f"values from {low:.2f} (black) to {high:.2f} (white); give mean and std for colors"
+    return low, max(high, low + _ROUNDING), note
+
+
+def _per_channel(values: Sequence[float], channels: int) -> torch.Tensor:
+    try:
+        tensor = torch.as_tensor(values, dtype=torch.float32).reshape(-1)
+        is_finite = bool(tensor.isfinite().all())
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ConfigError(f"mean and std must be numbers, got {values!r}") from error
+    if not is_finite:
+        raise ConfigError(f"mean and std must be numbers, got {values!r}")
+    if len(tensor) not in (1, channels):
+        raise ConfigError(f"mean and std must have {channels} numbers or one, got {len(tensor)}")
+    return tensor.reshape(-1, 1, 1)

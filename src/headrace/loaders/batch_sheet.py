@@ -1,26 +1,21 @@
 """Contact sheets of batches: frames, clips in time, and cameras by slot or window."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, isnan, sqrt
+from numbers import Integral
 from pathlib import PurePath
 from typing import Any, Final
 
 import torch
 
 from headrace.errors import ConfigError
-from headrace.loaders.contact_sheet.contact_sheet import ContactSheet, Mark, Strip
-from headrace.loaders.contact_sheet.sheet_options import (
-    BatchNames,
-    Caption,
-    Position,
-    SheetOptions,
-    build_sheet,
-    evenly_spaced,
-    images_of,
-)
+from headrace.loaders.contact_sheet import Caption, ContactSheet, Mark, Position, Strip, build_sheet
 from headrace.loaders.manifest_rows import is_labels
+from headrace.units import check_counts, check_integers
 
+_MAX_COLUMNS: Final = 16
+"""Max frames shown per clip."""
 _FRAMES: Final = 32
 """Frames shown by default."""
 _CLIPS: Final = 8
@@ -33,6 +28,63 @@ _MARKS: Final[dict[str, Mark]] = {
 """Mask of a batch → its mark."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class BatchNames:
+    """Names for captions. A batch that a trainer rebuilt has none; its captions show numbers."""
+
+    videos: tuple[str, ...] = ()
+    """File of each sample, or its camera clip."""
+    classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Column of text labels → names of its classes."""
+    cameras: tuple[str, ...] = ()
+    """Camera names, in the order of the batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SheetOptions:
+    """Arguments of `show`; checked when created.
+
+    Raises:
+        ConfigError: a number is out of range.
+    """
+
+    samples: int | Sequence[int] | None = None
+    """Number of samples from the first on, or a list of samples; None: a default number."""
+    frames: int = 8
+    """Max frames per clip, evenly from the first to the last."""
+    mean: Sequence[float] | None = None
+    std: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        check_counts(1, _MAX_COLUMNS, frames=self.frames)
+
+    def choose(self, count: int, default: int) -> list[int]:
+        """Return the positions of the samples to show among `count`; the first `default` if None.
+
+        Raises:
+            ConfigError: a sample does not exist, or the list is empty.
+        """
+        samples: Any = default if self.samples is None else self.samples
+        samples = samples.tolist() if hasattr(samples, "tolist") else samples  # array or tensor
+        if isinstance(samples, Integral | str | bytes) or not isinstance(samples, Sequence):
+            check_integers(1, samples=samples)
+            return list(range(min(count, int(samples))))
+        check_integers(0, **{f"samples[{k}]": sample for k, sample in enumerate(samples)})
+        if not samples or max(samples) >= count:
+            raise ConfigError(
+                f"samples must be positions in the batch, from 0 to {count - 1}, got "
+                f"{str([*samples])[:80]}"
+            )
+        return [int(sample) for sample in samples]
+
+
+def _evenly_spaced(count: int, limit: int) -> list[int]:
+    """Return at most `limit` of `count` indices, evenly from the first to the last."""
+    if count <= limit:
+        return list(range(count))
+    return [round(k * (count - 1) / max(1, limit - 1)) for k in range(limit)]
+
+
 def sheet_of_batch(
     batch: Mapping[str, Any], names: BatchNames, options: SheetOptions
 ) -> ContactSheet:
@@ -42,13 +94,13 @@ def sheet_of_batch(
         ConfigError: a sample does not exist, or the transformed `frames` are not images.
     """
     index = batch.get("index")
-    images = images_of(
+    images = _images_of(
         batch.get("frames"), index.ndim == 2 if isinstance(index, torch.Tensor) else None
     )
     is_clips = images.ndim == 5
     captions = _Captions(batch, names)
     chosen = options.choose(len(images), _CLIPS if is_clips else _FRAMES)
-    steps = evenly_spaced(images.shape[1], options.frames) if is_clips else []
+    steps = _evenly_spaced(images.shape[1], options.frames) if is_clips else []
     rows: list[tuple[str, list[Position]]]
     if is_clips:
         rows = [(captions.of_clip(sample), [(sample, step) for step in steps]) for sample in chosen]
@@ -64,7 +116,12 @@ def sheet_of_batch(
         return f"{text}; {dtype} {[*batch['frames'].shape]}"
 
     return build_sheet(
-        rows, lambda position: images[position], captions.of_image, summarise, options
+        rows,
+        lambda position: images[position],
+        captions.of_image,
+        summarise,
+        options.mean,
+        options.std,
     )
 
 
@@ -177,7 +234,8 @@ def sheet_of_cameras(
         lambda position: images[position[0]][position[1]],
         caption_at,
         lambda strips: f"{len(slots)} of {len(images)} slots, {len(strips)} of {len(rows)} cameras",
-        options,
+        options.mean,
+        options.std,
     )
 
 
@@ -192,7 +250,7 @@ def sheet_of_windows(
     images = _window_images(batch.get("frames"), batch["frame"].shape[1:])
     captions = _Captions(batch, names, "window")
     num_windows, moments, cameras = images.shape[:3]
-    windows, steps = options.choose(num_windows, _WINDOWS), evenly_spaced(moments, options.frames)
+    windows, steps = options.choose(num_windows, _WINDOWS), _evenly_spaced(moments, options.frames)
     rows: list[tuple[str, list[Position]]] = [
         (
             f"{captions.name(window)}, {captions.camera(camera)}",
@@ -218,7 +276,8 @@ def sheet_of_windows(
             f"{len(windows)} of {num_windows} windows, {len(steps)} of {moments} moments of each, "
             f"{len(strips)} of {len(rows)} rows of cameras"
         ),
-        options,
+        options.mean,
+        options.std,
     )
 
 
@@ -228,12 +287,12 @@ def _camera_images(frames: Any) -> list[list[torch.Tensor]]:
         # Ragged lists hold empty tensors for empty slots.
         return [
             [
-                images_of((image if image.numel() else image.new_zeros(3, 1, 1))[None], False)[0]
+                _images_of((image if image.numel() else image.new_zeros(3, 1, 1))[None], False)[0]
                 for image in row
             ]
             for row in frames
         ]
-    images = images_of(frames, None)
+    images = _images_of(frames, None)
     if images.ndim != 5:
         raise ConfigError(f"frames of cameras must be [N, C, 3, H, W], got {[*frames.shape]}")
     return [list(row) for row in images]
@@ -248,5 +307,39 @@ def _window_images(frames: Any, expected: tuple[int, ...]) -> torch.Tensor:
             f"frames of windows must be [N, T, C, 3, H, W] with [T, C] = {[*expected]}, got "
             f"{shape}; show them before the transform"
         )
-    images = images_of(frames.flatten(1, 2), True)
+    images = _images_of(frames.flatten(1, 2), True)
     return images.reshape(len(images), *expected, *images.shape[2:])
+
+
+_CHANNELS = (1, 3)
+_EXPECTED = "frames of a batch must be images [N, 3, H, W] or clips [N, T, 3, H, W]"
+
+
+def _images_of(frames: Any, is_clips: bool | None) -> torch.Tensor:
+    """Return frames as [N, C, H, W], or clips as [N, T, C, H, W], C 1 or 3; a view.
+
+    Also accepts channels-last frames, and clips [N, C, T, H, W] as for 3-D networks.
+
+    Args:
+        frames: Entry `frames` of a batch.
+        is_clips: Whether the samples are clips; None: unknown.
+
+    Raises:
+        ConfigError: the frames have another shape, or are empty.
+    """
+    if not isinstance(frames, torch.Tensor):
+        raise ConfigError(
+            f"{_EXPECTED}, got {type(frames).__name__}; show them before the transform"
+        )
+    if frames.ndim not in (4, 5) or is_clips not in (None, frames.ndim == 5):
+        raise ConfigError(f"{_EXPECTED}, got {[*frames.shape]}; show them before the transform")
+    shape = frames.shape
+    if 0 in shape or frames.is_complex():
+        raise ConfigError(f"{_EXPECTED}, got {frames.dtype} {[*shape]}, which cannot be shown")
+    if shape[-3] in _CHANNELS:
+        return frames.detach()
+    if frames.ndim == 5 and shape[1] in _CHANNELS:
+        return frames.detach().transpose(1, 2)
+    if shape[-1] in _CHANNELS:
+        return frames.detach().movedim(-1, -3)
+    raise ConfigError(f"{_EXPECTED}, got {[*shape]}, which has no dimension of 3 or 1 channels")
