@@ -14,7 +14,7 @@ from headrace.loaders.epochs import Epochs, Position
 from headrace.loaders.frame_loader import max_open_files
 from headrace.loaders.lookahead_window import LookaheadWindow
 from headrace.sampling.decode_cost import lookahead_for
-from headrace.sampling.epoch_order import Shard
+from headrace.sampling.sampler import Shard
 
 POPULATION = Population.of([np.array([5, 5]), np.array([7])])
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from headrace.sampling.epoch_order import Shard
+from headrace.sampling.sampler import Shard
 from headrace.sampling.slots import EMPTY, SlotSchedule, TailCounts
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=30)

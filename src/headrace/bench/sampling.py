@@ -11,7 +11,7 @@ from headrace.config_fields import FrameSize, Option
 from headrace.measuring.steady_state import DeliveryRepetition
 from headrace.profiling.number_format import decimal
 from headrace.profiling.provenance import Record
-from headrace.sampling.rho_estimate import DEFAULT_RHO
+from headrace.sampling.bias import DEFAULT_RHO
 from headrace.units import parse_bytes
 
 Variant = Literal["baseline", "dataset", "naive", "look-ahead", "quarter", "permutation", "bursts"]

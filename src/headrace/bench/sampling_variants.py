@@ -28,8 +28,7 @@ from headrace.measuring.seek_baseline import SeekPerFrame
 from headrace.measuring.steady_state import Delivery, time_delivery
 from headrace.profiling.provenance import record_of
 from headrace.sampling.bias import design_effect, long_run_inflation, mate_lags
-from headrace.sampling.bursts import Bursts
-from headrace.sampling.frame_samplers import ShuffledFrames, UniformFrames
+from headrace.sampling.frame_samplers import Bursts, ShuffledFrames, UniformFrames
 from headrace.sampling.sampler import Sampler
 from headrace.units import parse_bytes
 from headrace.video.source import Source

@@ -17,7 +17,7 @@ from headrace.redaction import masked
 if TYPE_CHECKING:
     from headrace.decode.index_store import IndexStore
     from headrace.errors import MediaError
-    from headrace.sampling.moment_windows import Sync
+    from headrace.sampling.moments import Sync
     from headrace.video.camera_layout import CameraLayout
     from headrace.video.source import Source
     from headrace.video.stream_index import StreamIndex

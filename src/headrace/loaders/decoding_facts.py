@@ -6,7 +6,7 @@ from typing import Any, Literal
 from headrace.decode.spilled_decoder import is_storable
 from headrace.loaders.frame_loader import PlannedLoader
 from headrace.loaders.lookahead_window import LookaheadWindow
-from headrace.sampling.bursts import Bursts
+from headrace.sampling.frame_samplers import Bursts
 from headrace.units import parse_bytes
 
 _PACKED_RATIO = 2

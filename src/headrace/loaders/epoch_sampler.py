@@ -11,10 +11,10 @@ from headrace.errors import ConfigError
 from headrace.loaders.datasets import FrameDataset
 from headrace.loaders.epochs import STATE_VERSION, Position, check_identity, shard_of
 from headrace.loaders.video_set import frames_checksum
-from headrace.sampling.epoch_order import EpochOrder
 from headrace.sampling.frame_samplers import ShuffledFrames
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import (
+    EpochOrder,
     Sampler,
     SamplerContext,
     bind_sampler,

@@ -28,9 +28,8 @@ from headrace.loaders.spill import Spill
 from headrace.loaders.video_set import VideoSet
 from headrace.sampling.clip_samplers import RandomClips
 from headrace.sampling.counter_rng import CounterRng, RngStream
-from headrace.sampling.epoch_order import Shard
 from headrace.sampling.frame_samplers import UniformFrames
-from headrace.sampling.sampler import SampleKind, Sampler, check_kind
+from headrace.sampling.sampler import SampleKind, Sampler, Shard, check_kind
 from headrace.units import parse_bytes
 from headrace.video.frame_loss import FrameLoss
 

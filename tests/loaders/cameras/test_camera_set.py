@@ -10,7 +10,7 @@ import torch
 
 from headrace import Alignment, CameraClock, CameraLayout, OpenError
 from headrace.loaders.cameras.camera_set import CameraSet
-from headrace.sampling.moment_windows import MISSING
+from headrace.sampling.moments import MISSING
 from headrace.testing.synth_clip import Timing
 from loaders.cameras.clips import at_rate, write_cameras
 

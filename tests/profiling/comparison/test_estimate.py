@@ -10,7 +10,7 @@ from headrace.profiling.comparison.estimate import (
     quantile_estimate,
     ratio_estimate,
 )
-from headrace.sampling.rho_estimate import resampled_sums
+from headrace.sampling.bias import resampled_sums
 from profiling.comparison.simulated import series
 
 REPEATS = 60

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from headrace.errors import DecodeError
 from headrace.loaders.cameras.camera_alignment import Alignment, CameraClock
-from headrace.sampling.moment_windows import MISSING, nearest, previous, repeated, same_index
-from headrace.sampling.moments import Moments
+from headrace.sampling.moments import MISSING, Moments, nearest, previous, repeated, same_index
 from headrace.video.camera_layout import CameraClip
 from headrace.video.stream_index import StreamIndex
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.loaders.cameras.camera_times import CameraTimes
-from headrace.sampling.moment_windows import OnMissing, Sync
+from headrace.sampling.moments import OnMissing, Sync
 from headrace.units import check_numbers, is_number, one_of
 from headrace.video.camera_layout import CameraLayout
 

@@ -15,7 +15,7 @@ from headrace.loaders.cameras.window_plan import WindowPlan
 from headrace.loaders.contact_sheet.batch_sheet import sheet_of_cameras, sheet_of_windows
 from headrace.loaders.contact_sheet.contact_sheet import ContactSheet
 from headrace.loaders.contact_sheet.sheet_options import BatchNames, SheetOptions
-from headrace.sampling.moment_windows import MISSING
+from headrace.sampling.moments import MISSING
 
 
 class CameraBatch(NamedTensors):

@@ -28,8 +28,7 @@ from headrace.loaders.dataset_items import DecodingDataset
 from headrace.loaders.epochs import agreement
 from headrace.loaders.loader_options import check_decoding
 from headrace.runtime.posix import files_to_keep_open
-from headrace.sampling.moment_windows import MISSING
-from headrace.sampling.moments import Moments
+from headrace.sampling.moments import MISSING, Moments
 from headrace.units import check_integers
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.frame_format import Fit, Interpolation

@@ -24,7 +24,7 @@ from headrace.loaders.cameras.camera_view import CameraViews
 from headrace.loaders.frame_memory import BatchMemory
 from headrace.runtime.imap import imap
 from headrace.runtime.synchronization import CapacityLimiter, ResourcePool, Sequencer
-from headrace.sampling.moment_windows import MISSING
+from headrace.sampling.moments import MISSING
 from headrace.sampling.slots import SlotPlan
 from headrace.video.random_access import RandomAccess
 from headrace.video.stream_index import StreamIndex

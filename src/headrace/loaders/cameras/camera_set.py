@@ -18,8 +18,7 @@ from headrace.loaders.cameras.aligned_clip import AlignedClip, MatchedClip
 from headrace.loaders.cameras.camera_alignment import Alignment, check_alignment
 from headrace.loaders.cameras.layout_check import check_length, describe_unread
 from headrace.loaders.video_set import VideoSet, raise_all, warn_skipped
-from headrace.sampling.moment_windows import MISSING
-from headrace.sampling.moments import Moments
+from headrace.sampling.moments import MISSING, Moments
 from headrace.sampling.slots import EMPTY, SlotPlan
 from headrace.units import check_integers
 from headrace.video.camera_layout import CameraClip, CameraLayout

@@ -17,10 +17,10 @@ from headrace.loaders.frame_loader import PlannedLoader, SampledFrom
 from headrace.loaders.job_decoder import FrameViews
 from headrace.loaders.loader_options import takes
 from headrace.loaders.resumable import LoaderStatistics
-from headrace.sampling.epoch_order import Shard
+from headrace.sampling.derived_samplers import WindowSampler
 from headrace.sampling.frame_samplers import ShuffledFrames
-from headrace.sampling.moment_windows import MISSING, WindowSampler
-from headrace.sampling.sampler import Sampler, SamplerContext, bind_sampler, check_kind
+from headrace.sampling.moments import MISSING
+from headrace.sampling.sampler import Sampler, SamplerContext, Shard, bind_sampler, check_kind
 
 
 @dataclass(frozen=True, kw_only=True)

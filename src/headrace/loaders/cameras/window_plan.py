@@ -14,7 +14,7 @@ from headrace.loaders.cameras.aligned_clip import AlignedClip
 from headrace.loaders.cameras.camera_options import CameraWindowOptions, ClipLabels, ClipWeights
 from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.sampling.frame_samplers import Weighted, balanced
-from headrace.sampling.moment_windows import MISSING, RowsOf, at_deltas, history, repeated
+from headrace.sampling.moments import MISSING, RowsOf, at_deltas, history, repeated
 from headrace.sampling.population import Population
 from headrace.sampling.sampling_weights import as_numbers, check_weights
 
@@ -152,7 +152,7 @@ def sample_by_weight(plan: WindowPlan, weights: ClipWeights, seed: int) -> Weigh
             not a number >= 0.
     """
     key_weights = np.array(_value_per_key(plan, "weights", weights, _moment_weights), np.float64)
-    check_weights("weights", key_weights, plan.name)
+    check_weights(key_weights, plan.name)
     return Weighted(weights=key_weights, length=len(plan), seed=seed)
 
 

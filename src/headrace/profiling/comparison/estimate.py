@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.profiling.number_format import fine_percent
-from headrace.sampling.rho_estimate import resampled_sums, student_975
+from headrace.sampling.bias import resampled_sums, student_975
 
 
 def block_length(series: NDArray[np.float64]) -> int:
