@@ -15,12 +15,11 @@ from torch.utils.data import DataLoader
 from headrace.bench.config import unequal_frame
 from headrace.decode.index_store import IndexStore
 from headrace.decode.seek_check import pyav_frames
-from headrace.loaders.cameras.aligned_clip import AlignedClip
-from headrace.loaders.cameras.camera_alignment import Alignment
-from headrace.loaders.cameras.camera_dataset import CameraStreamDataset
+from headrace.loaders.cameras.camera_alignment import AlignedClip, Alignment
+from headrace.loaders.cameras.camera_batch import SlotCell
+from headrace.loaders.cameras.camera_dataset import CameraStreamDataset, CameraStreamSampler
 from headrace.loaders.cameras.camera_loader import CameraLoader
-from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
-from headrace.loaders.cameras.stream_sampler import CameraStreamSampler
+from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.measuring.loader_adapters import CountedBatch, collate_counted, iterate_batches
 from headrace.profiling.resource_usage import cpu_seconds
 from headrace.runtime.clock import Clock

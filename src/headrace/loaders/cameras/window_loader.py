@@ -8,10 +8,14 @@ from numpy.typing import NDArray
 from headrace.cached_property import cached_property
 from headrace.errors import ConfigError
 from headrace.loaders.augment import AugmentParams, FrameGeometry
-from headrace.loaders.cameras.camera_batch import CameraWindowBatch
 from headrace.loaders.cameras.camera_options import CameraWindowOptions, open_cameras
 from headrace.loaders.cameras.camera_view import CameraViews
-from headrace.loaders.cameras.window_plan import WindowPlan, sample_by_class, sample_by_weight
+from headrace.loaders.cameras.window_plan import (
+    CameraWindowBatch,
+    WindowPlan,
+    sample_by_class,
+    sample_by_weight,
+)
 from headrace.loaders.epochs import StepSamples
 from headrace.loaders.frame_loader import PlannedLoader, SampledFrom
 from headrace.loaders.job_decoder import FrameViews

@@ -16,8 +16,7 @@ from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.open_decoder import check_can_decode
 from headrace.errors import ConfigError, DecodeError
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder, positions_of
-from headrace.loaders.lerobot.dataset_layout import Camera
-from headrace.loaders.lerobot.depth_codes import DepthUnit
+from headrace.loaders.lerobot.dataset_layout import Camera, DepthUnit
 from headrace.loaders.video_set import VideoSet
 from headrace.runtime.buffer_pool import BatchBufferPool
 from headrace.sampling.moments import nearest

@@ -21,7 +21,7 @@ from headrace.loaders.frame_loader import PlannedLoader, SampledFrom
 from headrace.loaders.frame_memory import view_as_format
 from headrace.loaders.job_decoder import FrameViews
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder
-from headrace.loaders.lerobot.depth_codes import DepthUnit
+from headrace.loaders.lerobot.dataset_layout import DepthUnit
 from headrace.loaders.lerobot.episode_windows import DeltaTimestamps, EpisodeWindows, video_files
 from headrace.loaders.loader_options import PlannedOptions, takes
 from headrace.loaders.video_set import VideoSet, frames_of_headrace
