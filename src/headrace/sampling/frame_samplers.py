@@ -344,10 +344,7 @@ def _burst_frames(
         in_remainders = positions - inside[-1]
         next_gop = np.searchsorted(inside, positions, "right")
         gop = np.searchsorted(remainder, in_remainders, "right") - 1
-        return np.where(
-            in_remainders < 0,
-            positions + remainder.take(next_gop, mode="clip"),
-            in_remainders + inside[gop],
-        )
+        inside_id = positions + remainder.take(next_gop, mode="clip")
+        return np.where(in_remainders < 0, inside_id, in_remainders + inside[gop]).astype(np.int64)
 
     return frames_at
