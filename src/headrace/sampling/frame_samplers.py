@@ -345,6 +345,7 @@ def _burst_frames(
         next_gop = np.searchsorted(inside, positions, "right")
         gop = np.searchsorted(remainder, in_remainders, "right") - 1
         inside_id = positions + remainder.take(next_gop, mode="clip")
-        return np.where(in_remainders < 0, inside_id, in_remainders + inside[gop]).astype(np.int64)
+        frames = np.where(in_remainders < 0, inside_id, in_remainders + inside[gop])
+        return np.asarray(frames, np.int64)
 
     return frames_at

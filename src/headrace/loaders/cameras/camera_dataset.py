@@ -110,14 +110,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         spill: str | os.PathLike[str] | None = None,
     ) -> None:
         """Open the index of every camera. Decodes nothing."""
-        check_integers(0, gpu=gpu)
-        decoding = DecoderConfig.resolve(decoding, gpu)
-        if decoding.keeps_on_device:
-            raise BackendError(
-                f"frames of a CameraStreamDataset cannot stay on {decoding.device}: DataLoader "
-                "workers pass CPU memory only; use CameraLoader, or leave out keeps_on_device"
-            )
-        check_decoding(decoding)
+        decoding = _checked_decoding(decoding, gpu)
         check_transforms(transform)
         check_metadata(metadata)
         check_integers(1, num_of_set=num_of_set, num_of_file=num_of_file)
@@ -246,6 +239,19 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
             self._last_frames[stream] = key, out.copy()
 
 
+def _checked_decoding(decoding: DecoderConfig | None, gpu: int | None) -> DecoderConfig:
+    """Return the decoder; BackendError: it is not available, or keeps frames on the device."""
+    check_integers(0, gpu=gpu)
+    resolved = DecoderConfig.resolve(decoding, gpu)
+    if resolved.keeps_on_device:
+        raise BackendError(
+            f"frames of a CameraStreamDataset cannot stay on {resolved.device}: DataLoader workers "
+            "pass CPU memory only; use CameraLoader, or leave out keeps_on_device"
+        )
+    check_decoding(resolved)
+    return resolved
+
+
 @answers_names
 class CameraStreamSampler(data.Sampler[list[SlotCell]]):
     """Batches of `group_num` clips, ordered so that workers decode each frame once.
@@ -267,8 +273,7 @@ class CameraStreamSampler(data.Sampler[list[SlotCell]]):
         seq_split: Number of parts that each clip is cut into; each part is a sequence.
         shuffle: Whether clips are read in a new random order in each epoch: see `set_epoch`.
         seed: Seed of the order and of the dataset's `augment`.
-        rank: Rank of this process among `num_replicas`; None: its rank in torch.distributed if that
-            is initialized, otherwise 0.
+        rank: Rank of this process among `num_replicas`; None: its rank in torch.distributed, or 0.
         num_replicas: Processes that share an epoch; None as for `rank`.
 
     Raises:
@@ -357,8 +362,7 @@ class CameraStreamSampler(data.Sampler[list[SlotCell]]):
 
     def __iter__(self) -> Iterator[list[SlotCell]]:
         """Yield the batches of the current epoch, or its rest; the next iteration is the next."""
-        plan = self._schedule.plan(self._epoch)
-        seed = self._schedule.seed
+        plan, seed = self._schedule.plan(self._epoch), self._schedule.seed
         for number in range(self._skipped, plan.num_steps * self._num_workers):
             step, worker = divmod(number, self._num_workers)
             yield [
