@@ -110,7 +110,7 @@ class NuScenes:
     tables: NuScenesTables
 
     @classmethod
-    def read(cls, folder: str | os.PathLike[str], version: str = "v1.0-mini") -> Self:
+    def read(cls, folder: str | os.PathLike[str], version: str = "v1.0-mini") -> "NuScenes":
         """Read the tables in `folder/version`; opens no image.
 
         The mini set takes a second. The full set needs about 10 GB of memory, like nuScenes'
