@@ -19,7 +19,7 @@ from headrace.models.feature_extractor import FeatureExtractor
 from headrace.models.load import with_weights
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.provenance import Record
-from headrace.sampling.rho_estimate import burst_correlation
+from headrace.sampling.bias import burst_correlation
 
 MODEL, LAYER = "mobilenet_v2", "features"
 DISTANCES = (1, 2, 4, 8, 16, 32, 64)

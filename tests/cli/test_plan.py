@@ -8,7 +8,7 @@ import pytest
 import headrace
 from headrace.bench.sampling import SamplingConfig
 from headrace.planner.plan_config import PlanConfig
-from headrace.sampling.rho_estimate import DEFAULT_RHO
+from headrace.sampling.bias import DEFAULT_RHO
 from headrace.sampling.strategies import Noise
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip

@@ -13,7 +13,7 @@ from torch import distributed
 from headrace import CameraStreamDataset, ConfigError, Population, ShuffledFrames
 from headrace.loaders.epochs import Epochs, Position, agreement, shard_of
 from headrace.runtime.spawned_processes import run_ranks
-from headrace.sampling.epoch_order import Shard
+from headrace.sampling.sampler import Shard
 from loaders.cameras.clips import write_layout
 
 POPULATION = Population.of([np.array([5, 5]), np.array([7])])

@@ -19,7 +19,7 @@ from headrace.profiling.findings.loop_simulation import LoopLoad
 from headrace.profiling.input_records import SourceSummary
 from headrace.profiling.run_records import Usage
 from headrace.profiling.session import Session
-from headrace.sampling.rho_estimate import resampled_sums
+from headrace.sampling.bias import resampled_sums
 from profiling.loops import Loop, simulate_loop
 from profiling.sessions import series, session
 from report.recorded import MACHINE, SOURCE

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from headrace import Bursts, ConfigError, Population, ShuffledFrames, UniformFrames
 from headrace.sampling import bias
-from headrace.sampling.decode_cost import burst_cost, lookahead_cost
-from headrace.sampling.rho_estimate import burst_correlation, measured_mate_lags
+from headrace.sampling.bias import burst_correlation, measured_mate_lags
+from headrace.sampling.decode_cost import assess, burst_cost, lookahead_cost
 from sampling.kit import binomial_bounds, uneven
 
 
@@ -195,7 +195,7 @@ GOPS, BURSTS = np.array([250, 80, 30, 120, 20] * 20), Bursts(frames_per_burst=8,
     ],
 )
 def test_one_call_tells_all_of_a_strategy_on_a_set(sampler, options, cost, inflation, next_batch):
-    found = bias.assess(sampler, GOPS, batch_size=64, frame_bytes=1000, **options)
+    found = assess(sampler, GOPS, batch_size=64, frame_bytes=1000, **options)
     assert (found.bias_bound, found.design_effect) == (0, 1)
     assert found.inflation == inflation
     assert found.cost.amplification == pytest.approx(cost.amplification)
@@ -206,7 +206,7 @@ def test_one_call_tells_all_of_a_strategy_on_a_set(sampler, options, cost, infla
 
 
 def test_fewer_lanes_than_a_batch_show_in_the_design_effect():
-    found = bias.assess(Bursts(frames_per_burst=8, lanes=16), GOPS, batch_size=64, rho=0.9)
+    found = assess(Bursts(frames_per_burst=8, lanes=16), GOPS, batch_size=64, rho=0.9)
     assert found.design_effect == bias.design_effect(0.9, bias.mate_lags(8, 16, 64)) > 3
 
 

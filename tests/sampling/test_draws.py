@@ -134,7 +134,7 @@ VIDEOS = np.arange(len(WEIGHTS))
 
 @pytest.mark.parametrize(
     "draws",
-    [[(0, epoch) for epoch in range(2000)], [(seed, 0) for seed in range(2000)]],
+    [[(0, epoch) for epoch in range(1000)], [(seed, 0) for seed in range(1000)]],
     ids=["epochs", "seeds"],
 )
 def test_the_frequency_of_a_video_is_its_share_rounded_and_exact_on_average(draws):

@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from headrace import Bursts, ConfigError, Population, RandomClips, UniformClips
-from headrace.sampling.epoch_order import Shard
 from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames, UniformFrames
+from headrace.sampling.sampler import Shard
 from headrace.sampling.sampling_weights import inverse_cdf
 from sampling.kit import burst_of, cut, faults, populations, share, uneven
 

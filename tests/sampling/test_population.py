@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import Population, RandomClips, SequentialFrames, ShuffledFrames, UniformFrames
-from headrace.sampling.bursts import Bursts
 from headrace.sampling.derived_samplers import Rows, RowSampler
+from headrace.sampling.frame_samplers import Bursts
 from sampling.kit import faults, populations, uneven
 
 TWO = Population.of([np.array([3, 2]), np.array([4])])

@@ -1,5 +1,7 @@
-"""What a sampler must say of itself, and weights of videos; what is wrong is refused by name."""
+"""Traits and weights of samplers; each invalid call of `refused.txt` has its message."""
 
+import importlib
+import pkgutil
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -8,10 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from headrace import Bursts, ConfigError, EpochOrder, Population, SegmentClips, Source
+import headrace
+from headrace import Bursts, ConfigError, EpochOrder, Population, SegmentClips, Source, sampling
 from headrace.sampling import sampler as samplers
 from headrace.sampling.clip_samplers import RandomClips, UniformClips
 from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames, UniformFrames
+from sampling import kit
+from tests.kit.pages import calls_of, check_message
 
 POPULATION = Population.of([np.array([5, 9, 2]), np.array([30])])
 TRAITS = samplers.SamplerTraits(identity="mine", is_random=False, has_replacement=False)
@@ -125,3 +130,27 @@ def test_whole_numbers_may_be_weights_and_what_is_changed_later_changes_nothing(
     sampler = kind(given)
     given["a.mp4"] = 5.0
     assert kept(samplers.bind_sampler(sampler, OPENED)) == (1.0, 0.0, 2.5)
+
+
+NAMES = {name: getattr(headrace, name) for name in headrace.__all__}
+for found in pkgutil.iter_modules(sampling.__path__):
+    NAMES |= vars(importlib.import_module(f"{sampling.__name__}.{found.name}"))
+NAMES |= vars(kit) | {
+    **{"BY_PATH": BY_PATH, "OPENED": OPENED, "TRAITS": TRAITS, "TWO": POPULATION, "USE": USE},
+    "CAMERA": np.full(400, 30),
+    "FIVE": Population.of([np.array([5])]),
+    "FOUR": Population.of([np.array(gops) for gops in ([20], [9, 3], [30], [11])]),
+    "GOPS": np.array([250, 80, 30, 120, 20] * 20),
+    "NAMELESS": replace(OPENED, paths=()),
+    **{"Path": Path, "np": np, "replace": replace},
+    **{"INFINITE": float("inf"), "NAN": float("nan")},
+    "SECONDS": np.arange(25) / 12,
+    "TIMED": kit.population_of([kit.even(120, 15, 1 / 90000), kit.even(30, 30, 1 / 1000)]),
+    "TIMES": np.array([0.0, 0.1, 0.2, 0.5, 0.6]),
+    "mine": lambda **members: type("Mine", (), members)(),
+}
+
+
+@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_what_cannot_be_sampled_is_refused(call, said):
+    check_message(call, said, NAMES)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import ConfigError, Moments
-from headrace.sampling.moment_windows import MISSING, nearest, previous, repeated, same_index
+from headrace.sampling.moments import MISSING, nearest, previous, repeated, same_index
 from headrace.sampling.selection import AtTimes, ByRate, EveryNth, Keyframes, selection_of
 from headrace.testing.synth import SynthClip, Timing
 from headrace.video.frames_played import frames_played_between, played_range

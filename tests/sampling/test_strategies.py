@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import Bursts, ShuffledFrames, UniformFrames
+from headrace.sampling.bias import DEFAULT_RHO
 from headrace.sampling.decode_cost import DecodeCost, burst_cost, lookahead_cost
 from headrace.sampling.recommendation import recommend
-from headrace.sampling.rho_estimate import DEFAULT_RHO
 from sampling.kit import SPEED, compared
 
 CAMERA = np.full(400, 30)

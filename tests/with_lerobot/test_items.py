@@ -218,17 +218,27 @@ def test_the_statistics_equal_those_of_lerobot(written: Any, kind: str) -> None:
         assert loader.episodes == tuple(range(dataset.num_episodes))
 
 
-def test_both_loaders_give_the_same_items_and_losses(written: Any) -> None:
-    def lines(loader: str) -> list[str]:
-        options = ["--steps", "2", "--batch_size", "2", "--loader", loader]
-        run = subprocess.run(
-            [sys.executable, EXAMPLE, written("H.264, g=30"), *options],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return [line for line in run.stdout.splitlines() if line.startswith("step ")]
+RUNS = """
+import runpy, sys
 
-    ours = lines("headrace")
-    assert len(ours) == 2
-    assert ours == lines("lerobot")
+for loader in ("headrace", "lerobot"):
+    sys.argv = [*sys.argv[:2], "--steps", "2", "--batch_size", "2", "--loader", loader]
+    print("loader", loader)
+    runpy.run_path(EXAMPLE, run_name="__main__")
+"""
+
+
+def test_both_loaders_give_the_same_items_and_losses(written: Any) -> None:
+    """Both run in one process, because the import of lerobot takes most of the time."""
+    run = subprocess.run(
+        [sys.executable, "-c", f"EXAMPLE = {str(EXAMPLE)!r}{RUNS}", written("H.264, g=30")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    of_headrace, of_lerobot = (
+        [line for line in part.splitlines() if line.startswith("step ")]
+        for part in run.stdout.split("loader lerobot")
+    )
+    assert len(of_headrace) == 2
+    assert of_headrace == of_lerobot

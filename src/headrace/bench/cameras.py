@@ -17,7 +17,7 @@ from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal, percent
 from headrace.report.benchmark_page import Column
 from headrace.report.page import MARK, PLAIN, Chart
-from headrace.sampling.moment_windows import Sync
+from headrace.sampling.moments import Sync
 
 CameraVariant = Literal["decode", "loader", "dataset", "wandering"]
 """Variants of camera loading. `decode`: PyAV loop over every file in threads; the upper bound.

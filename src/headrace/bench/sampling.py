@@ -15,7 +15,7 @@ from headrace.measuring.decode_counts import Delivery, DeliveryRepetition, time_
 from headrace.measuring.interleaved import interleave
 from headrace.profiling.number_format import decimal
 from headrace.profiling.provenance import Record, record_of
-from headrace.sampling.rho_estimate import DEFAULT_RHO
+from headrace.sampling.bias import DEFAULT_RHO
 from headrace.sampling.sampler import Sampler
 from headrace.units import parse_bytes
 from headrace.video.source import Source
@@ -274,8 +274,7 @@ class SamplingVariants:
 
     def sampler(self, variant: Variant) -> Sampler:
         """Return the sampler of a variant; most variants share one."""
-        from headrace.sampling.bursts import Bursts
-        from headrace.sampling.frame_samplers import ShuffledFrames, UniformFrames
+        from headrace.sampling.frame_samplers import Bursts, ShuffledFrames, UniformFrames
 
         if variant == "permutation":
             return ShuffledFrames()

@@ -17,7 +17,7 @@ from headrace.redaction import masked
 if TYPE_CHECKING:
     from headrace.decode.index_store import IndexStore
     from headrace.errors import MediaError
-    from headrace.sampling.moment_windows import Sync
+    from headrace.sampling.moments import Sync
     from headrace.video.camera_layout import CameraLayout
     from headrace.video.source import Source
     from headrace.video.stream_index import StreamIndex
@@ -212,7 +212,7 @@ def _index_cameras(
     from headrace.decode.parallel_scan import scan_ahead
     from headrace.errors import ConfigError
     from headrace.loaders.cameras.camera_alignment import LONGEST, Alignment, check_alignment
-    from headrace.loaders.cameras.layout_check import camera_problems
+    from headrace.loaders.cameras.camera_set import camera_problems
     from headrace.video.camera_layout import CameraLayout, camera_names
     from headrace.video.source import Source
 

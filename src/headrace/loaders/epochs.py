@@ -16,9 +16,8 @@ from headrace.cached_property import cached_property
 from headrace.errors import ConfigError
 from headrace.loaders.quarantine import Quarantine
 from headrace.sampling.counter_rng import ATTEMPTS, substitutes
-from headrace.sampling.epoch_order import EpochOrder, Shard
 from headrace.sampling.population import Population
-from headrace.sampling.sampler import Sampler, check_order, check_samples
+from headrace.sampling.sampler import EpochOrder, Sampler, Shard, check_order, check_samples
 from headrace.units import check_counts, check_integers
 
 

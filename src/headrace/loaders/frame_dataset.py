@@ -22,10 +22,10 @@ from headrace.loaders.epochs import STATE_VERSION, Position, check_identity, sha
 from headrace.loaders.sampled_set import Given
 from headrace.loaders.video_set import frames_checksum
 from headrace.sampling.counter_rng import CounterRng, RngStream
-from headrace.sampling.epoch_order import EpochOrder
 from headrace.sampling.frame_samplers import ShuffledFrames
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import (
+    EpochOrder,
     Sampler,
     SamplerContext,
     bind_sampler,

@@ -17,9 +17,8 @@ from headrace.loaders.loader_options import PlannedOptions, takes
 from headrace.loaders.planned_loader import PlannedLoader, SampledFrom
 from headrace.loaders.sampled_set import Given, SampledSet
 from headrace.sampling.clip_samplers import RandomClips
-from headrace.sampling.epoch_order import Shard
 from headrace.sampling.frame_samplers import UniformFrames
-from headrace.sampling.sampler import SampleKind, Sampler, check_kind
+from headrace.sampling.sampler import SampleKind, Sampler, Shard, check_kind
 from headrace.video.frames import Clip
 
 

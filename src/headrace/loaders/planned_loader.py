@@ -24,10 +24,9 @@ from headrace.loaders.loader_options import PlannedOptions
 from headrace.loaders.quarantine import Quarantine
 from headrace.loaders.resumable import BatchOf, LoaderStatistics, ResumableLoader, Running
 from headrace.loaders.video_set import VideoSet
-from headrace.sampling.bursts import Bursts
 from headrace.sampling.counter_rng import CounterRng, RngStream
-from headrace.sampling.epoch_order import Shard
-from headrace.sampling.sampler import Sampler
+from headrace.sampling.frame_samplers import Bursts
+from headrace.sampling.sampler import Sampler, Shard
 from headrace.units import parse_bytes
 from headrace.video.frames import FrameLoss
 

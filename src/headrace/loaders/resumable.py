@@ -14,7 +14,7 @@ from headrace.loaders.epochs import STATE_VERSION, Position, agreement, check_id
 from headrace.loaders.hold_choice import PackedFrames
 from headrace.loaders.loader_options import LoaderOptions
 from headrace.runtime.synchronization import CapacityLimiter
-from headrace.sampling.epoch_order import Shard
+from headrace.sampling.sampler import Shard
 from headrace.units import check_integers
 
 

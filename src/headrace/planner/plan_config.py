@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from headrace.config_fields import FrameSize, Option, check_options
 from headrace.errors import ConfigError
-from headrace.sampling.rho_estimate import DEFAULT_RHO
+from headrace.sampling.bias import DEFAULT_RHO
 from headrace.units import parse_bytes
 
 _FRAMES: Final = 128

@@ -24,7 +24,7 @@ from headrace.profiling.number_format import (
     seconds,
 )
 from headrace.report.benchmark_page import Column, table
-from headrace.sampling.rho_estimate import DEFAULT_RHO
+from headrace.sampling.bias import DEFAULT_RHO
 from headrace.sampling.strategies import Strategy
 
 _WIDTH: Final = 132
@@ -171,7 +171,7 @@ def _legend(plan: Plan) -> Iterator[str]:
     if plan.trials:
         yield "  batch and long-run, measured: ESS from the frames of one GOP in the measured"
         yield "    batches; -: too few batches"
-    yield "  rho: assumed; headrace.sampling.rho_estimate.burst_correlation measures it."
+    yield "  rho: assumed; headrace.sampling.bias.burst_correlation measures it."
     yield f"    Features of 8 neighbouring frames gave {DEFAULT_RHO:g} on real clips. Gradients"
     yield "    usually correlate less, which favors bursts (docs/explanation/sampling.md)"
 

@@ -24,9 +24,9 @@ from headrace.planner.strategy_cost import PlanProbe, run_probe, simulate
 from headrace.profiling.machine import describe_machine
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.processor_affinity import available_cores
-from headrace.sampling.bursts import Bursts
 from headrace.sampling.clip_samplers import RandomClips
 from headrace.sampling.decode_cost import DecodeCost
+from headrace.sampling.frame_samplers import Bursts
 from headrace.sampling.population import Population
 from headrace.sampling.recommendation import (
     Recommendation,

@@ -18,11 +18,17 @@ from headrace.measuring.interleaved import cores_of_others
 from headrace.measuring.loader_adapters import LoaderDelivery
 from headrace.planning.lookahead import look_ahead
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.sampling.bias import LAGS, design_effect, long_run_inflation, mate_lags
-from headrace.sampling.bursts import Bursts
+from headrace.sampling.bias import (
+    DEFAULT_RHO,
+    LAGS,
+    design_effect,
+    long_run_inflation,
+    mate_lags,
+    measured_mate_lags,
+)
 from headrace.sampling.decode_cost import DecodeCost
+from headrace.sampling.frame_samplers import Bursts
 from headrace.sampling.population import Population
-from headrace.sampling.rho_estimate import DEFAULT_RHO, measured_mate_lags
 from headrace.sampling.sampler import Sampler
 
 _SKIPPED = 2

@@ -13,7 +13,7 @@ from headrace.profiling.number_format import fine_percent
 from headrace.profiling.run_records import ROLES, LoaderRecord, Role
 from headrace.profiling.session import Session
 from headrace.runtime.distribution import P95_SAMPLES
-from headrace.sampling.rho_estimate import resampled_sums, student_975
+from headrace.sampling.bias import resampled_sums, student_975
 
 
 def block_length(series: NDArray[np.float64]) -> int:

@@ -12,9 +12,8 @@ from headrace.argument_names import answers_names
 from headrace.errors import ConfigError
 from headrace.sampling.clip_shape import MOST_FRAMES, ClipBoundary, ClipShape, clip_span
 from headrace.sampling.counter_rng import CounterRng, Feistel, RngStream
-from headrace.sampling.epoch_order import EpochOrder
 from headrace.sampling.population import Population
-from headrace.sampling.sampler import SamplerContext, SamplerTraits, identity_of
+from headrace.sampling.sampler import EpochOrder, SamplerContext, SamplerTraits, identity_of
 from headrace.sampling.sampling_weights import (
     VideoOrder,
     Weights,
@@ -67,7 +66,7 @@ class RandomClips:
     def __post_init__(self) -> None:
         object.__setattr__(self, "fps", self.shape.rate)
         if self.weights is not None:
-            object.__setattr__(self, "weights", checked_weights("weights", self.weights))
+            object.__setattr__(self, "weights", checked_weights(self.weights))
         if not 0 <= self.temporal_jitter < self.stride:
             raise ConfigError(
                 f"temporal_jitter must be at least 0 and below the stride, {self.stride}, "
@@ -104,7 +103,7 @@ class RandomClips:
 
     def bind(self, context: SamplerContext) -> Self:
         """Return the sampler with the requested seed and the weights of the opened videos."""
-        weights = opened_weights("weights", self.weights, context)
+        weights = opened_weights(self.weights, context)
         return replace(self, seed=context.seed_for(self.seed), weights=weights)
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
@@ -277,7 +276,7 @@ class SegmentClips:
         check_counts(1, MOST_FRAMES, frames=self.num_segments * self.frames_per_segment)
         one_of(Place, place=self.place)
         if self.weights is not None:
-            object.__setattr__(self, "weights", checked_weights("weights", self.weights))
+            object.__setattr__(self, "weights", checked_weights(self.weights))
         if self.weights is not None and not self.shuffle:
             raise ConfigError("weights need shuffle=True; without it each video has one clip")
 
@@ -295,7 +294,7 @@ class SegmentClips:
     def bind(self, context: SamplerContext) -> Self:
         """Return the sampler with the requested seed and the weights of the opened videos."""
         seed = context.seed_for(self.seed) if self._is_random else self.seed
-        return replace(self, seed=seed, weights=opened_weights("weights", self.weights, context))
+        return replace(self, seed=seed, weights=opened_weights(self.weights, context))
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order of one epoch: one slot per video.

@@ -161,10 +161,11 @@ class Feistel:
         halves = list(np.divmod(np.asarray(cells, np.int64), width))
         sizes = height, width
         sign = -1 if inverse else 1
-        for number in range(_FEISTEL_ROUNDS)[::sign]:
-            rotated, other = number % 2, 1 - number % 2
-            hashed = _hash(halves[other], self._keys[number], sizes[rotated])
-            halves[rotated] = (halves[rotated] + sign * hashed) % sizes[rotated]
+        with np.errstate(over="ignore"):  # products of a hash are modulo 2**64
+            for number in range(_FEISTEL_ROUNDS)[::sign]:
+                rotated, other = number % 2, 1 - number % 2
+                hashed = _hash(halves[other], self._keys[number], sizes[rotated])
+                halves[rotated] = (halves[rotated] + sign * hashed) % sizes[rotated]
         return np.asarray(halves[0] * width + halves[1])
 
 
@@ -173,10 +174,9 @@ def _hash(half: NDArray[np.int64], key: np.uint64, below: int) -> NDArray[np.int
 
     Source: the finalizer of SplitMix64; Steele, Lea and Flood, OOPSLA 2014.
     """
-    with np.errstate(over="ignore"):  # products are modulo 2**64
-        bits = half.astype(np.uint64) ^ key
-        bits = (bits ^ bits >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-        bits = (bits ^ bits >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    bits = half.astype(np.uint64) ^ key
+    bits = (bits ^ bits >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ bits >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
     return ((bits >> np.uint64(32)) * np.uint64(below) >> np.uint64(32)).astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Samplers that wrap another sampler: frames around its frames, and rows of a manifest."""
+"""Samplers that wrap another sampler: frames around its frames, manifest rows, and windows."""
 
 import zlib
 from collections.abc import Callable
@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from headrace.argument_names import answers_names
 from headrace.cached_property import cached_property
-from headrace.sampling.epoch_order import EpochOrder
 from headrace.sampling.population import Population, seconds_of
 from headrace.sampling.sampler import (
+    EpochOrder,
     Sampler,
     SamplerContext,
     SamplerTraits,
     bind_sampler,
     check_kind,
+    check_samples,
 )
 
 
@@ -161,4 +162,52 @@ class RowSampler:
             frames_at=lambda slots: rows.frames_of(order.frames_at(slots)),
             rows_at=rows_at,
             too_short=tuple(rows.number[[*order.too_short]].tolist()),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WindowSampler:
+    """Sampler of windows: returns the frames of the windows whose key moments a sampler selects."""
+
+    sampler: Sampler
+    """Wrapped sampler; a key moment is a frame, a clip is a video."""
+    keys: Population
+    """Key moments of all clips."""
+    frames_of: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    """Key moments, int64 [n] → frame ids of their windows, int64 [n, num_frames]."""
+    num_frames: int
+    """Frames of a window, over all cameras."""
+    checksum: int
+    """Checksum of the frames of all windows."""
+
+    @property
+    def traits(self) -> SamplerTraits:
+        """Traits of the wrapped sampler, for these windows; overlapping windows share frames."""
+        traits = self.sampler.traits
+        return replace(
+            traits,
+            identity=f"{traits.identity} of windows {self.checksum}",
+            has_replacement=True,
+            num_frames=self.num_frames,
+            needs_durations=False,
+            frames_needed=1,
+            spans_videos=True,
+        )
+
+    def order(self, population: Population, epoch: int) -> EpochOrder:
+        """Return the order of one epoch: int64 [n, num_frames]; `rows_at` returns the keys.
+
+        Raises:
+            ConfigError: the wrapped sampler cannot sample from these key moments.
+        """
+        del population  # `frames_of` has its frame ids
+        order = self.sampler.order(self.keys, epoch)
+
+        def keys_at(slots: NDArray[np.int64]) -> NDArray[np.int64]:
+            keys = order.frames_at(slots)
+            check_samples(keys, self.sampler, self.keys)
+            return keys
+
+        return replace(
+            order, frames_at=lambda slots: self.frames_of(keys_at(slots)), rows_at=keys_at
         )

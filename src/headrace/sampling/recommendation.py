@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.sampling.bursts import Bursts
 from headrace.sampling.decode_cost import DecodeCost, lookahead_cost, lookahead_for
+from headrace.sampling.frame_samplers import Bursts
 from headrace.sampling.strategies import Budget, Strategy
 
 SHORT_GOP = 8

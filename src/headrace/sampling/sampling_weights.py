@@ -61,7 +61,7 @@ def checked_over(over: object) -> Over:
             f"over must be {', '.join(_WORDS)}, a list of weights of videos, or a mapping from "
             f"paths to weights, got {over!r}"
         )
-    return checked_weights("weights", over)
+    return checked_weights(over)
 
 
 def over_opened(over: Over, context: SamplerContext) -> Over:
@@ -72,8 +72,7 @@ def over_opened(over: Over, context: SamplerContext) -> Over:
     """
     if isinstance(over, str):
         return over
-    weights = opened_weights("weights", over, context)
-    return over if weights is None else weights
+    return opened_weights(over, context) or over
 
 
 def inverse_cdf(population: Population, over: Over) -> InverseCdf:
@@ -136,29 +135,27 @@ _MAX_SHOWN = 8
 """Max weights shown in a message."""
 
 
-def checked_weights(name: str, weights: object) -> tuple[float, ...] | dict[str, float]:
+def checked_weights(weights: object) -> tuple[float, ...] | dict[str, float]:
     """Return weights as they are stored: in the order of videos, or by path.
 
     Raises:
-        ConfigError: the weights are invalid; `name` is their name in the message.
+        ConfigError: the weights are invalid.
     """
     if isinstance(weights, Mapping):
-        paths = [_path(name, path) for path in weights]
-        by_path = dict(zip(paths, _numbers(name, list(weights.values()), paths), strict=True))
+        paths = [*map(_path, weights)]
+        by_path = dict(zip(paths, _numbers([*weights.values()], paths), strict=True))
         if len(by_path) < len(paths):
-            raise ConfigError(f"{name} have a path twice; give each path one weight")
+            raise ConfigError("weights have a path twice; give each path one weight")
         return by_path
     if isinstance(weights, str | bytes) or not hasattr(weights, "__len__"):
         raise ConfigError(
-            f"{name} must be a list of numbers, one per video, or a mapping from paths to numbers, "
+            "weights must be a list of numbers, one per video, or a mapping from paths to numbers, "
             f"got {str(weights)[:80]!r}"
         )
-    return tuple(_numbers(name, weights))
+    return tuple(_numbers(weights))
 
 
-def opened_weights(
-    name: str, weights: Weights | None, context: SamplerContext
-) -> tuple[float, ...] | None:
+def opened_weights(weights: Weights | None, context: SamplerContext) -> tuple[float, ...] | None:
     """Return the weights of the opened videos, in their order.
 
     Raises:
@@ -168,8 +165,7 @@ def opened_weights(
     if weights is None:
         return None
     if isinstance(weights, Mapping):
-        by_path = {_path(name, path): weight for path, weight in weights.items()}
-        opened = _by_path(name, by_path, context)
+        opened = _by_path({_path(path): weight for path, weight in weights.items()}, context)
     elif len(weights) == context.videos_given:
         opened = tuple(float(weights[video]) for video in context.videos.tolist())
     elif len(weights) == len(context.videos):
@@ -177,7 +173,7 @@ def opened_weights(
     else:
         raise ConfigError(_count(context.videos_given, len(weights)))
     if not any(opened):
-        raise ConfigError(f"{name} are 0 for all {len(opened)} videos that could be opened")
+        raise ConfigError(f"weights are 0 for all {len(opened)} videos that could be opened")
     return opened
 
 
@@ -195,26 +191,26 @@ def weights_in_order(weights: Weights, num_videos: int) -> NDArray[np.float64]:
     return np.array(weights, np.float64)
 
 
-def _by_path(name: str, weights: dict[str, float], context: SamplerContext) -> tuple[float, ...]:
+def _by_path(weights: dict[str, float], context: SamplerContext) -> tuple[float, ...]:
     if len(context.paths) != len(context.videos):
         raise ConfigError(
-            f"{name} are by path, but the paths of the videos are unknown here; give a list with "
+            "weights are by path, but the paths of the videos are unknown here; give a list with "
             "one weight per video"
         )
     missing = dict.fromkeys(path for path in context.paths if path not in weights)
     if missing:
         known = ", ".join(list(weights)[:3]) or "none"
         raise ConfigError(
-            f"{name} have no entry for {next(iter(missing))} (and {len(missing) - 1} more videos); "
-            f"give one per path of a video, as given; entries are: {known[:200]}"
+            f"weights have no entry for {next(iter(missing))} (and {len(missing) - 1} more "
+            f"videos); give one per path of a video, as given; entries are: {known[:200]}"
         )
     return tuple(weights[path] for path in context.paths)
 
 
-def _path(name: str, path: object) -> str:
+def _path(path: object) -> str:
     text = str(path) if isinstance(path, os.PathLike | Source) else path
     if not isinstance(text, str):
-        raise ConfigError(f"keys of {name} must be paths, got {path!r}")
+        raise ConfigError(f"keys of weights must be paths, got {path!r}")
     return text
 
 
@@ -246,24 +242,23 @@ def as_numbers(name: str, values: object, each: str) -> NDArray[np.float64]:
     return np.array([float(exact_number(f"each of {name}", value)) for value in listed])
 
 
-def check_weights(name: str, weights: NDArray[np.float64], owner: Callable[[int], str]) -> None:
+def check_weights(weights: NDArray[np.float64], owner: Callable[[int], str]) -> None:
     """Check that weights, float64 [n], are finite, at least 0 and not all 0.
 
     Raises:
-        ConfigError: they are not. `name` is their name in the message; `owner` returns the name of
-            the video or moment with weight k.
+        ConfigError: they are not. `owner` returns the name of the video or moment with weight k.
     """
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(wrong) or not isfinite(sum(weights.tolist())) or not weights.any():
         values = f"{weights[:_MAX_SHOWN].tolist()}"
         if len(wrong):
             values = f"{weights[wrong[0]]:g} for {owner(int(wrong[0]))}"
-        raise ConfigError(f"{name} must be finite, at least 0 and not all 0, got {values}")
+        raise ConfigError(f"weights must be finite, at least 0 and not all 0, got {values}")
 
 
-def _numbers(name: str, values: object, paths: Sequence[str] = ()) -> list[float]:
-    weights = as_numbers(name, values, "video")
-    check_weights(name, weights, lambda index: paths[index] if paths else f"number {index}")
+def _numbers(values: object, paths: Sequence[str] = ()) -> list[float]:
+    weights = as_numbers("weights", values, "video")
+    check_weights(weights, lambda index: paths[index] if paths else f"number {index}")
     return [float(weight) for weight in weights]
 
 

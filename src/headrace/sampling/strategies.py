@@ -12,12 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.sampling.bias import LAGS, Assessment, assess, autocorrelation, bias_bound, mate_lags
-from headrace.sampling.bursts import Bursts
+from headrace.sampling.bias import DEFAULT_RHO, LAGS, autocorrelation, bias_bound, mate_lags
 from headrace.sampling.clip_samplers import RandomClips
-from headrace.sampling.decode_cost import DecodeCost, Speed
-from headrace.sampling.frame_samplers import ShuffledFrames, UniformFrames
-from headrace.sampling.rho_estimate import DEFAULT_RHO
+from headrace.sampling.decode_cost import Assessment, DecodeCost, Speed, assess
+from headrace.sampling.frame_samplers import Bursts, ShuffledFrames, UniformFrames
 from headrace.sampling.sampler import Sampler
 from headrace.units import check_integers
 

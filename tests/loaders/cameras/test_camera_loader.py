@@ -3,18 +3,29 @@
 import errno
 import json
 from collections import Counter
+from dataclasses import replace
 from itertools import islice, pairwise
 
 import numpy as np
 import pytest
 import torch
 
-from headrace import Alignment, ConfigError, FrameFormat, MediaError, OpenError
+from headrace import (
+    Alignment,
+    CameraLayout,
+    CameraStreamSampler,
+    ConfigError,
+    FrameFormat,
+    MediaError,
+    Moments,
+    OpenError,
+)
 from headrace.decode.open_decoder import open_any_decoder
 from headrace.loaders.cameras import camera_engine
+from headrace.testing.damage import damage_packets
 from loaders.cameras import clips as kit
-from loaders.cameras.clips import CAMERAS, EVERY, LENGTHS, cells, replace_camera
-from loaders.videos import KEPT, check_pictures, contents, samples
+from loaders.cameras.clips import CAMERAS, EVERY, LENGTHS, cells, replace_camera, write_cameras
+from loaders.videos import KEPT, check_pictures, contents, open_videos, samples
 
 pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
 
@@ -215,3 +226,109 @@ def test_more_open_files_than_the_system_allows_are_refused_and_no_bad_media(cam
     monkeypatch.setattr("headrace.video.container.av.open", refuse)
     with pytest.raises(ConfigError, match="too many files are open"):
         list(loader)
+
+
+LENGTH, GOP = 100, 10
+KINDS = {
+    "hevc": {"codec": "hevc", "b_frames": 2},
+    "open": {"b_frames": 2, "open_gop": True},
+    "plain": {},
+    "pyramid": {"b_frames": 3, "structure": "b_pyramid"},
+    "refresh": {"structure": "intra_refresh"},
+    "vp9": {"codec": "vp9", "container": "webm"},
+}
+SPARSE = {
+    "every 25th": (Moments.every(25), range(0, LENGTH, 25)),
+    "every 3rd": (Moments.every(3, first=1), range(1, LENGTH, 3)),
+    "keyframes": (Moments.every(GOP), range(0, LENGTH, GOP)),
+    "some": (Moments.frames([3, 4, 38, 39, 40, 97]), (3, 4, 38, 39, 40, 97)),
+    "2 Hz": (Moments.rate(2.0), range(0, LENGTH, 15)),
+}
+
+
+@pytest.fixture(scope="module")
+def sparse(tmp_path_factory):
+    sparse = tmp_path_factory.mktemp("cameras")
+    usual = {"num_frames": LENGTH, "gop": GOP}
+    kinds = {name: {**usual, **options} for name, options in KINDS.items()}
+    write_cameras(sparse, {"clip": kinds}, LENGTH)
+    (sparse / "damaged").mkdir()
+    for path in (sparse / "clip").iterdir():
+        damage_packets(path, sparse / "damaged" / path.name, ordinals=[23, 52])
+    return sparse
+
+
+def layout_of(sparse, clip, cameras=None) -> CameraLayout:
+    layout = CameraLayout.of_folders([sparse], lambda file: LENGTH, cameras)
+    return replace(layout, clips=tuple(each for each in layout.clips if each.name == clip))
+
+
+@pytest.fixture
+def shown(sparse, opener):
+    """Return a function: moment → (frames, valid), and the decode counters."""
+
+    def of_clip(clip, names=None, **options):
+        loader = opener("cameras", layout_of(sparse, clip, names), group_num=1, **options)
+        delivered = {
+            int(batch.index[0]): (batch.frames[0].numpy().copy(), batch.valid[0].tolist())
+            for batch in loader
+        }
+        return delivered, loader.statistics
+
+    return of_clip
+
+
+@pytest.mark.parametrize("clip", ["clip", "damaged"])
+def test_they_are_those_of_the_dense_stream(shown, clip):
+    plain, _ = shown(clip, on_error="mask")
+    for chosen, expected in SPARSE.values():
+        for workers in (1, 3):
+            delivered, _ = shown(clip, moments=chosen, on_error="mask", num_threads=workers)
+            assert list(delivered) == list(expected)
+            for moment, (frames, valid) in delivered.items():
+                assert valid == plain[moment][1]
+                assert np.array_equal(frames, plain[moment][0])
+            assert clip == "damaged" or all(all(valid) for _, valid in delivered.values())
+
+
+@pytest.mark.parametrize(
+    ("moments", "decoded"),
+    [
+        ("every 25th", 1 + 6 + 1 + 6),  # in the GOPs that start at 0, 20, 50 and 70
+        ("every 3rd", LENGTH - 2),  # every GOP has a wanted frame; the last one is 97
+        ("keyframes", LENGTH // GOP),  # and nothing after them
+        ("some", 5 + 10 + 1 + 8),  # GOPs 0; 30 and 40; 90
+        ("2 Hz", 1 + 6 + 1 + 6 + 1 + 6 + 1),
+    ],
+)
+def test_no_gop_is_decoded_of_which_none_is_wanted(shown, moments, decoded):
+    delivered, cost = shown("clip", ["plain"], moments=SPARSE[moments][0])
+    assert cost.frames_delivered == len(delivered)
+    assert cost.frames_decoded == decoded
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stock_dataloader_gives_the_same_and_decodes_no_more(sparse, by_stock, shown, kind):
+    """A few frames more: for a doubtful entry, it knows one frame later how far to go back."""
+
+    def shown_by_stock(**options):
+        items, batches = by_stock(layout_of(sparse, "clip", [kind]), num_of_set=1, **options)
+        delivered = {int(batch["index"]): batch["frames"][0].numpy() for batch in batches}
+        return delivered, items.counters
+
+    dense, _ = shown_by_stock()
+    for chosen, expected in SPARSE.values():
+        delivered, cost = shown_by_stock(moments=chosen)
+        assert list(delivered) == list(expected)
+        assert all(np.array_equal(frames, dense[moment]) for moment, frames in delivered.items())
+        _, min_cost = shown("clip", [kind], moments=chosen)
+        assert cost.frames_decoded <= min_cost.frames_decoded + (GOP if kind == "refresh" else 0)
+
+
+def test_files_of_which_no_more_is_wanted_are_closed(sparse, opener):
+    layout = layout_of(sparse, "clip", ["plain"])
+    dataset = opener("camera items", layout, moments=Moments.frames([0, 3]))
+    for [cell] in CameraStreamSampler(dataset, group_num=1):
+        dataset[cell]
+        held = open_videos(sparse / "clip")
+        assert (str(layout.clips[0].file("plain")) in held) == (cell.row == 0)

@@ -9,7 +9,7 @@ import pytest
 
 from headrace import Alignment, CameraLayout, ConfigError, Moments, open_index
 from headrace.loaders.cameras.camera_set import CameraSet
-from headrace.sampling.moment_windows import MISSING
+from headrace.sampling.moments import MISSING
 from loaders.cameras.clips import PlainCameras, at_rate, write_cameras
 
 FRONT, BACK = 24, 15

@@ -1,13 +1,24 @@
-"""What is wrong with a dataset is found, each problem by its kind, and nothing else."""
+"""Faults of a dataset are found by kind; loaders refuse them in words, or skip and count them."""
 
+import shutil
+from dataclasses import replace
+from functools import partial
 from itertools import product
+from pathlib import Path
+from types import SimpleNamespace as SimpleNamespace
 
 import pytest
+from torch.utils.data import DataLoader
 
+from headrace import DecodeError, SkippedVideosWarning
 from headrace.errors import ConfigError
 from headrace.loaders.lerobot.dataset_check import check_dataset
-from loaders.lerobot.drawn import CAMERAS, DRAWN, Drawn
-from loaders.lerobot.faults import FAULTS, OF_LINES
+from loaders.lerobot.drawn import CAMERAS, DRAWN, Drawn, draw, item_of, read_item
+from loaders.lerobot.faults import FAULTS, OF_LINES, VIDEO
+from loaders.lerobot.test_items import assert_equal, read
+from loaders.videos import samples
+
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
 
 TOP, WRIST = CAMERAS
 OF_FAULTS = {
@@ -104,3 +115,126 @@ def test_the_tolerance_is_that_of_the_caller(problems, bad):
     assert problems(folder, tolerance=0.04) == [("off", 1), ("off", 1)]
     with pytest.raises(ConfigError, match="tolerance must be a number >= 0, got -1"):
         problems(folder, tolerance=-1)
+
+
+PAGE = Path(__file__).parents[1] / "pages" / "lerobot.txt"
+
+
+def first(loader):
+    return next(iter(loader))
+
+
+def test_a_dataset_with_a_fault_is_refused(lerobot, bad, refused):
+    refused("lerobot", opened=lambda fault: lerobot(bad(fault)))
+    page = PAGE.read_text("utf-8")
+    assert [name for name in [*FAULTS, *OF_LINES] if f'opened("{name}")' not in page] == [
+        *("frames counted wrong", "more frames by the metadata")  # items do not need these
+    ]
+
+
+def test_arguments_are_refused(tmp_path, refused):
+    sizes, wider = (
+        draw(tmp_path / name, Drawn(lengths=(3, 3), sizes={TOP: size}, version="v2.1"))
+        for name, size in (("sizes", (48, 64)), ("wider", (64, 96)))
+    )
+    video = DRAWN["v2.1"].video_file(TOP, 1)[0]
+    shutil.copy(wider / video, sizes / video)
+    refused("lerobot_arguments", sizes=sizes)
+
+
+SHORT = Drawn(frames={(WRIST, 2): 6})
+"""Three frames of nine are missing; in the file another episode follows."""
+
+
+@pytest.mark.parametrize("version", DRAWN)
+def test_a_video_that_ends_before_its_rows_is_an_error_and_no_frame_of_another_episode(
+    lerobot, frames_of, folder_of, version
+):
+    folder = folder_of(drawn := replace(SHORT, version=version))
+    loader, items = lerobot(folder, batch_size=1), frames_of(folder)
+    with pytest.raises(DecodeError) as of_loader:
+        assert_equal(read(loader), [])
+    assert loader.state_dict()["slot"] == 18
+    with pytest.raises(DecodeError) as of_item:
+        items[18]
+    file = folder / drawn.video_file(WRIST, 2)[0]
+    assert str(of_loader.value) == str(of_item.value)
+    assert str(of_item.value) == (
+        f"episode 2, frame 6 of {folder}: the nearest frame of the episode in {file} is 0.1 s off "
+        "its timestamp, and tolerance_s is 0.0001; leave out the episode, or see headrace doctor "
+        f"{folder}"
+    )
+    assert of_loader.value.source == str(file)
+
+
+# What is left where it is skipped.
+SKIPPED = {
+    "timestamps off": lambda episode, frame: (episode, frame) not in [(1, 1), (1, 2)],
+    "a timestamp that is none": lambda episode, frame: (episode, frame) != (1, 2),
+    "a video missing": lambda episode, frame: episode < 2,
+    "a video of text": lambda episode, frame: episode < 2,
+}
+
+
+@pytest.mark.parametrize("fault", SKIPPED)
+def test_items_that_cannot_be_are_skipped_counted_and_warned_of_once_or_replaced_by_others(
+    lerobot, frames_of, bad, fault
+):
+    folder, rows = bad(fault), DRAWN["v3.0"].rows
+    with pytest.warns(SkippedVideosWarning) as given:
+        loader = lerobot(folder, on_error="skip")
+    kept = [row for row in rows if SKIPPED[fault](*row)]
+    found, expected = read(loader), [item_of(DRAWN["v3.0"], *row) for row in kept]
+    for item in (*found, *expected):
+        del item["timestamp"]  # which has changed
+    assert_equal(found, expected)
+    assert loader.items_skipped == 27 - len(expected)
+    assert len(loader.skipped_videos) == ("video" in fault)
+    [warning] = given
+    assert str(warning.message) == (
+        f"{loader.items_skipped} of 27 items of {folder} are skipped: a frame is off its "
+        "timestamp, or in a file that cannot be read; `skipped_videos` lists these files, headrace "
+        "doctor all problems"
+    )
+    assert warning.filename.endswith("conftest.py")  # which opened the loader
+    batches = DataLoader(frames_of(folder, on_error="skip"), batch_size=9)
+    others = [*samples(batches, "episode_index", "frame_index")]
+    assert {*others} <= {*kept}
+    assert [place for place, row in zip(others, rows, strict=True) if place == row] == kept
+
+
+def test_a_window_with_a_frame_that_is_off_is_skipped_too(lerobot, bad):
+    with pytest.warns(SkippedVideosWarning):
+        loader = lerobot(bad("timestamps off"), on_error="skip", delta_timestamps={TOP: [-0.1, 0]})
+    assert {(1, 1), (1, 2), (1, 3)} == {*DRAWN["v3.0"].rows} - {
+        (item["episode_index"], item["frame_index"]) for item in read(loader)
+    }
+
+
+def test_frames_that_cannot_be_decoded_are_replaced_by_other_items(lerobot, frames_of, bad):
+    folder, drawn = bad("a video cut short"), DRAWN["v3.0"]
+    loader, items = lerobot(folder, on_error="skip"), frames_of(folder, on_error="skip")
+    of_loader, of_items = read(loader), [read_item(items[k]) for k in range(27)]
+    # The file has packets of so many frames, and of the last of them not all bytes.
+    assert (len(of_loader), len(of_items), loader.items_skipped) == (17, 27, 10)
+    for found in (of_loader, of_items):
+        assert_equal(found, [item_of(drawn, i["episode_index"], i["frame_index"]) for i in found])
+        assert len({item["index"] for item in found}) == 16
+    assert loader.statistics.samples_substituted == 1
+
+
+def test_a_damaged_frame_is_shown_as_it_is(lerobot, bad):
+    """It is one of the 17 that the file has packets of."""
+    loader = lerobot(bad("a video cut short"), on_error="conceal")
+    indices = [index for batch in loader for index in batch["index"].tolist()]
+    assert indices == [*range(17)]
+    assert loader.statistics.samples_substituted == 0
+
+
+def test_a_dataset_of_which_no_item_is_left_is_refused(lerobot, frames_of, bad, refused):
+    """A camera without any file; all frames off."""
+    folder = bad("a video missing")
+    (folder / VIDEO.replace("001", "000")).unlink()
+
+    opened, items = (partial(door, folder, on_error="skip") for door in (lerobot, frames_of))
+    refused("lerobot_nothing_left", opened=opened, items=items)

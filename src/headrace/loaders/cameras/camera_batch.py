@@ -1,25 +1,64 @@
-"""CameraBatch and CameraWindowBatch: moments, or windows of moments, seen by all cameras."""
+"""CameraBatch: one moment of the clips in all slots; SlotMemory: a model's state by slot."""
 
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Self, TypeGuard
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.loaders.batch_sheet import (
-    BatchNames,
-    SheetOptions,
-    sheet_of_cameras,
-    sheet_of_windows,
-)
-from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
+from headrace.loaders.batch_sheet import BatchNames, SheetOptions, sheet_of_cameras
+from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.loaders.cameras.moment_table import MetadataOf, MomentMetadata, call_metadata
-from headrace.loaders.cameras.window_plan import WindowPlan
 from headrace.loaders.collate import NamedTensors
 from headrace.loaders.contact_sheet import ContactSheet
-from headrace.sampling.moment_windows import MISSING
+from headrace.loaders.epochs import STATE_VERSION, check_state_version
+from headrace.sampling.slots import EMPTY, SlotPlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlotCell:
+    """Content of one slot of a batch: a moment of a clip, or nothing."""
+
+    slot: int
+    """Slot number over all ranks."""
+    clip: int
+    """Position in `CameraSet.clips`; `EMPTY` for an empty slot."""
+    row: int
+    """Row in the set's table of moments; `EMPTY` for an empty slot."""
+    is_first: bool
+    """Whether a sequence starts here."""
+    epoch: int = 0
+    """Epoch whose order the sequence belongs to; augmentation is drawn from it."""
+    seed: int = 0
+    """Seed of the sampler; augmentation is drawn from it."""
+
+    @classmethod
+    def at(
+        cls,
+        cameras: CameraSet,
+        plan: SlotPlan,
+        sequences: NDArray[np.int64],
+        slot: int,
+        step: int,
+        seed: int,
+    ) -> Self:
+        """Return the content of a slot in a step; `sequences` are what `plan` numbers."""
+        sequence, offset = plan.at(slot, step)
+        if sequence < 0:
+            return cls(slot=slot, clip=EMPTY, row=EMPTY, is_first=False)
+        clip, first, _ = sequences[sequence].tolist()
+        return cls(
+            slot=slot,
+            clip=clip,
+            row=int(cameras.clip_start[clip]) + first + offset,
+            is_first=offset == 0,
+            epoch=plan.epoch_at(slot, step),
+            seed=seed,
+        )
 
 
 class CameraBatch(NamedTensors):
@@ -166,118 +205,164 @@ class CameraBatch(NamedTensors):
         return sheet_of_cameras(self, self._names, options)
 
 
-class CameraWindowBatch(NamedTensors):
-    """N windows of T moments, each seen by C cameras.
+def concatenate_batches(parts: Sequence[Mapping[str, Any]]) -> CameraBatch:
+    """Return batches with equal entries as one; a single batch is not copied."""
+    if len(parts) == 1:
+        return CameraBatch(parts[0])
+    columns = {name: [part[name] for part in parts] for name in parts[0]}
+    return CameraBatch(
+        {
+            name: torch.cat(column) if isinstance(column[0], torch.Tensor) else [*chain(*column)]
+            for name, column in columns.items()
+        }
+    )
 
-    Moments are in the order of `delta_seconds` if given, otherwise in the order of time.
+
+class SlotMemory:
+    """Recurrent state of a model by slot, for batches whose positions change their clip.
+
+        memory = SlotMemory(torch.zeros(256, 64))      # state at the start of a clip
+        for batch in loader:
+            before = memory.of(batch)                  # [N, 256, 64]
+            loss, after = model(batch["frames"], before)
+            memory.keep(batch, after.detach())
+
+    The key is `batch["slot"]`, so it works with a `CameraLoader`, and with a stock DataLoader with
+    any number of workers. The state is reset where `batch["first_frame"]` marks the start of a
+    clip. Gradients flow through stored state unless it is detached.
+
+    Args:
+        initial: State before the first moment of a clip: a tensor without a batch dimension, or a
+            dict of tensors. Stored state has the same device and dtype.
+
+    Raises:
+        ConfigError: `initial` has another type.
     """
 
-    frames: torch.Tensor
-    """uint8 [N, T, C, 3, H, W] in [0, 255], RGB, upright, channels innermost in memory, on the
-    loader's device; after `transform` and `batch_transform`, if given. Black where a frame is
-    missing or lost. Owned by the caller."""
-    valid: torch.Tensor
-    """bool [N, T, C]: false where a frame is missing (black), cannot be decoded (black; only with
-    `on_error="mask"`), or repeats another moment's frame (`Alignment.on_missing`). True for frames
-    of a moment that replaces another (`is_pad`)."""
-    is_pad: torch.Tensor
-    """bool [N, T]: whether the moment replaces one that the clip does not have."""
-    is_concealed: torch.Tensor
-    """bool [N, T, C]: whether the frame is damaged and concealed by FFmpeg."""
-    is_repeated: torch.Tensor
-    """bool [N]: whether the window was delivered before in this epoch. The first windows are
-    repeated at its end, so that all ranks have equally many."""
-    clip: torch.Tensor
-    """int64 [N]: position of the clip in the layout."""
-    clip_name: list[str]
-    """N names of clips."""
-    index: torch.Tensor
-    """int64 [N, T]: number of each moment: its frame of the reference."""
-    frame: torch.Tensor
-    """int64 [N, T, C]: number of each camera's frame, also if lost; -1 where missing."""
-    pts_seconds: torch.Tensor
-    """float64 [N, T, C]: presentation time of each frame on the common clock; NaN where it is
-    missing or lost."""
-    error_ms: torch.Tensor
-    """float64 [N, T, C]: capture time of the frame minus time of the moment; NaN where it is
-    missing or lost."""
-    delta_seconds: torch.Tensor
-    """float64 [N, T]: time of each moment minus time of the key moment; below 0: before it."""
-    image_matrix: torch.Tensor
-    """float64 [N, C, 3, 3]: maps a pixel (x, y, 1) of the camera's upright frame to its position in
-    `frames`, before any `transform`, for all T moments. Integers are pixel centers; (0, 0, 1) is
-    the upper left pixel. So `image_matrix @ intrinsics` are the intrinsics of `frames`."""
-    metadata: list[list[MomentMetadata]]
-    """N lists of T results of `metadata=`; a replacement moment has its own metadata. Only if
-    `metadata=` is given."""
+    def __init__(self, initial: torch.Tensor | dict[str, torch.Tensor]) -> None:
+        """Create an empty memory."""
+        self._is_tensor = isinstance(initial, torch.Tensor)
+        tensors: object = {"": initial} if self._is_tensor else initial
+        if (
+            not isinstance(tensors, dict)
+            or not tensors
+            or not all(map(_is_tensor, tensors.values()))
+        ):
+            raise ConfigError(
+                "initial must be a tensor or a dict of tensors, without a batch dimension, got "
+                f"{type(initial).__name__}"
+            )
+        self._initial: dict[str, torch.Tensor] = tensors
+        self._stored: dict[int, dict[str, torch.Tensor]] = {}
 
-    @classmethod
-    def of(
-        cls,
-        plan: WindowPlan,
-        keys: NDArray[np.int64],
-        frames: torch.Tensor,
-        *,
-        is_concealed: NDArray[np.bool_],
-        is_lost: NDArray[np.bool_],
-        is_repeated: NDArray[np.bool_],
-        matrices: NDArray[np.float64],
-        metadata: MetadataOf | None = None,
-    ) -> Self:
-        """Return the batch of the windows `keys`, int64 [N], of a plan.
-
-        Raises:
-            ConfigError: `metadata` fails.
-        """
-        cameras, rows, clips = plan.cameras, plan.rows[keys], plan.clip[keys].tolist()
-        names = [cameras.clips[clip].clip.name for clip in clips]
-        seconds = np.where(is_lost, np.nan, cameras.seconds[rows])
-        moments = cameras.moment_seconds[rows]
-        deltas = moments - cameras.moment_seconds[plan.key_row[keys]][:, None]
-        batch = cls(
-            frames=frames,
-            valid=torch.from_numpy(cameras.is_own[rows] & ~is_lost),
-            is_pad=torch.from_numpy(plan.is_pad[keys]),
-            is_concealed=torch.from_numpy(is_concealed & (cameras.frame[rows] != MISSING)),
-            is_repeated=torch.from_numpy(is_repeated),
-            clip=torch.tensor([cameras.clips[clip].number for clip in clips]),
-            clip_name=names,
-            index=torch.from_numpy(cameras.index[rows]),
-            frame=torch.from_numpy(cameras.frame[rows]),
-            pts_seconds=torch.from_numpy(seconds),
-            error_ms=torch.from_numpy((seconds - moments[..., None]) * 1000),
-            delta_seconds=torch.from_numpy(deltas),
-            image_matrix=torch.from_numpy(matrices),
-        )
-        if metadata is not None:
-            batch["metadata"] = [
-                [call_metadata(metadata, cameras, clip, row) for row in window]
-                for clip, window in zip(clips, rows.tolist(), strict=True)
-            ]
-        return batch.with_names(BatchNames(videos=tuple(names), cameras=cameras.cameras))
-
-    def show(
-        self,
-        samples: int | Sequence[int] | None = None,
-        *,
-        frames: int = 8,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
-    ) -> ContactSheet:
-        """Return the frames as a grid: one row per window and camera, one column per moment.
-
-        As `Batch.show`. Padded moments, and missing, lost, repeated and concealed frames, are
-        marked.
+    def of(self, batch: Mapping[str, Any]) -> Any:
+        """Return the state of the N clips of a batch: `initial` with a batch dimension N in front.
 
         Args:
-            samples: Number of windows from the first on, or a list of windows; None: 2.
-            frames: Max moments shown per window, evenly from the first to the last; at most 16.
-            mean: Mean of each channel that a normalization subtracted, for frames in [0, 1].
-            std: Standard deviation of each channel that it divided by.
+            batch: A batch with `slot`, int64 [N], and `first_frame`, bool [N].
 
         Raises:
-            ConfigError: a window does not exist, or the transformed `frames` are not images with 1
-                or 3 channels.
+            ConfigError: the batch lacks `slot` or `first_frame`.
         """
-        options = SheetOptions(samples=samples, frames=frames, mean=mean, std=std)
-        return sheet_of_windows(self, self._names, options)
+        slots, starts = _column(batch, "slot"), _column(batch, "first_frame")
+        rows = [
+            self._initial if is_first else self._stored.get(slot, self._initial)
+            for slot, is_first in zip(slots, starts, strict=True)
+        ]
+        state = {name: torch.stack([row[name] for row in rows]) for name in self._initial}
+        return state[""] if self._is_tensor else state
+
+    def keep(
+        self, batch: Mapping[str, Any], memory: torch.Tensor | dict[str, torch.Tensor]
+    ) -> None:
+        """Store the state after a batch, with the names and shapes that `of` returns.
+
+        Raises:
+            ConfigError: names, dtype, device or shape differ from `initial`, or the number of clips
+                differs from the batch.
+        """
+        slots = _column(batch, "slot")
+        tensors: object = {"": memory} if self._is_tensor else memory
+        if not isinstance(tensors, dict) or tensors.keys() != self._initial.keys():
+            raise ConfigError(f"{self._expected()}, got {_describe(memory)}")
+        for name, values in tensors.items():
+            initial = self._initial[name]
+            if not _is_tensor(values) or values.shape != (len(slots), *initial.shape):
+                raise ConfigError(
+                    f"{self._expected()} for each of {len(slots)} clips, got {_describe(memory)}"
+                )
+            if (values.dtype, values.device) != (initial.dtype, initial.device):
+                raise ConfigError(
+                    f"the state must be {initial.dtype} on {initial.device}, as initial, got "
+                    f"{values.dtype} on {values.device}; convert it with .to(initial)"
+                )
+        for position, slot in enumerate(slots):
+            self._stored[slot] = {name: values[position] for name, values in tensors.items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the stored state for a checkpoint: slots, and tensors by name."""
+        slots = sorted(self._stored)
+        rows = [self._stored[slot] for slot in slots]
+        return {
+            "version": STATE_VERSION,
+            "slots": slots,
+            "memory": {
+                name: torch.stack([row[name].detach() for row in rows]) if rows else None
+                for name in self._initial
+            },
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load a state that `state_dict` returned, to the device of `initial`.
+
+        Raises:
+            ConfigError: the state has another structure, version, other names or other shapes.
+        """
+        if not isinstance(state, Mapping) or not {"slots", "memory"} <= state.keys():
+            raise ConfigError(
+                "a state must be a dict with slots and memory, from state_dict(), got "
+                f"{_describe(state)}"
+            )
+        check_state_version(state)
+        slots, tensors = state["slots"], state["memory"]
+        has_names = isinstance(tensors, Mapping) and tensors.keys() == self._initial.keys()
+        if not has_names or (slots and not self._have_shapes(tensors, len(slots))):
+            raise ConfigError(f"{self._expected()}, got {_describe(tensors)}")
+        self._stored = {
+            slot: {name: tensors[name][row].to(first) for name, first in self._initial.items()}
+            for row, slot in enumerate(slots)
+        }
+
+    def _have_shapes(self, tensors: Mapping[str, Any], count: int) -> bool:
+        return all(
+            getattr(tensors[name], "shape", None) == (count, *initial.shape)
+            for name, initial in self._initial.items()
+        )
+
+    def _expected(self) -> str:
+        initial = self._initial[""] if self._is_tensor else self._initial
+        return f"the state must be {_describe(initial)}"
+
+
+def _column(batch: Mapping[str, Any], name: str) -> list[Any]:
+    """Return an entry of a batch that has one value per clip."""
+    if not isinstance(batch, Mapping) or not _is_tensor(batch.get(name)):
+        raise ConfigError(
+            f"batch must be a camera batch with a tensor {name}, got {_describe(batch)}; pass the "
+            "loader's batch unchanged"
+        )
+    values: list[Any] = batch[name].tolist()
+    return values
+
+
+def _is_tensor(value: object) -> TypeGuard[torch.Tensor]:
+    return isinstance(value, torch.Tensor)
+
+
+def _describe(memory: object) -> str:
+    if isinstance(memory, torch.Tensor):
+        return f"[{', '.join(map(str, memory.shape))}]"
+    if isinstance(memory, Mapping):
+        parts = (f"{name} {_describe(value)}".strip() for name, value in memory.items())
+        return ", ".join(parts) or "{}"
+    return type(memory).__name__

@@ -17,13 +17,14 @@ from headrace.decode.open_decoder import open_any_decoder
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder, JobResult, run_job
 from headrace.errors import MediaError
 from headrace.loaders.augment import FrameGeometry
+from headrace.loaders.cameras.camera_batch import SlotCell
 from headrace.loaders.cameras.camera_options import CameraOptions, Ragged
-from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
+from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.loaders.cameras.camera_view import CameraViews
 from headrace.loaders.frame_memory import BatchMemory
 from headrace.runtime.imap import imap
 from headrace.runtime.synchronization import CapacityLimiter, ResourcePool, Sequencer
-from headrace.sampling.moment_windows import MISSING
+from headrace.sampling.moments import MISSING
 from headrace.sampling.slots import SlotPlan
 from headrace.video.random_access import RandomAccess
 from headrace.video.stream_index import StreamIndex
@@ -206,7 +207,7 @@ class CameraSchedule:
 
     def _start_step(self, number: int) -> CameraStep:
         cells = tuple(
-            self.cameras.cell_at(self.plan, self.sequences, slot, number, seed=self.seed)
+            SlotCell.at(self.cameras, self.plan, self.sequences, slot, number, self.seed)
             for slot in self.slots
         )
         sizes = np.array([self._sizes(cell) for cell in cells], np.int64)

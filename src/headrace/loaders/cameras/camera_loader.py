@@ -19,7 +19,7 @@ from headrace.loaders.loader_options import takes
 from headrace.loaders.resumable import DeliveryStatistics, ResumableLoader, Running
 from headrace.runtime.posix import files_to_keep_open
 from headrace.sampling.counter_rng import CounterRng, RngStream
-from headrace.sampling.epoch_order import Shard
+from headrace.sampling.sampler import Shard
 from headrace.sampling.slots import (
     NO_LENGTH,
     ORDER,

@@ -15,9 +15,8 @@ from headrace.loaders.cameras.camera_view import CameraView, check_views
 from headrace.loaders.cameras.moment_table import MetadataOf, check_metadata
 from headrace.loaders.loader_options import LoaderOptions, OnBad, PlannedOptions
 from headrace.sampling.clip_shape import MOST_FRAMES
-from headrace.sampling.epoch_order import Shard
 from headrace.sampling.moments import Moments
-from headrace.sampling.sampler import Sampler
+from headrace.sampling.sampler import Sampler, Shard
 from headrace.sampling.slots import Tail
 from headrace.units import check_counts, check_integers, check_numbers, one_of, parse_bytes
 from headrace.video.camera_layout import CameraLayout

@@ -1,8 +1,9 @@
-"""CameraSet: opened and aligned clips of a layout, with one table of all their moments."""
+"""CameraSet: opened and aligned clips of a layout, and the problems with their files."""
 
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,35 +15,17 @@ from headrace.cached_property import cached_property
 from headrace.decode.index_store import IndexStore
 from headrace.decode.parallel_scan import OpenIndex, scan_ahead
 from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
-from headrace.loaders.cameras.aligned_clip import AlignedClip, MatchedClip
-from headrace.loaders.cameras.camera_alignment import Alignment, check_alignment
-from headrace.loaders.cameras.layout_check import check_length, describe_unread
+from headrace.loaders.cameras.camera_alignment import (
+    AlignedClip,
+    Alignment,
+    check_alignment,
+)
 from headrace.loaders.video_set import VideoSet, raise_all, warn_skipped
-from headrace.sampling.moment_windows import MISSING
-from headrace.sampling.moments import Moments
-from headrace.sampling.slots import EMPTY, SlotPlan
+from headrace.sampling.moments import MISSING, Moments
 from headrace.units import check_integers
 from headrace.video.camera_layout import CameraClip, CameraLayout
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
-
-
-@dataclass(frozen=True, kw_only=True)
-class SlotCell:
-    """Content of one slot of a batch: a moment of a clip, or nothing."""
-
-    slot: int
-    """Slot number over all ranks."""
-    clip: int
-    """Position in `CameraSet.clips`; `EMPTY` for an empty slot."""
-    row: int
-    """Row in the set's table of moments; `EMPTY` for an empty slot."""
-    is_first: bool
-    """Whether a sequence starts here."""
-    epoch: int = 0
-    """Epoch whose order the sequence belongs to; augmentation is drawn from it."""
-    seed: int = 0
-    """Seed of the sampler; augmentation is drawn from it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -224,29 +207,6 @@ class CameraSet:
             parts += [(clip, start, end) for start, end in pairwise(edges) if start < end]
         return np.array(parts, np.int64)
 
-    def cell_at(
-        self,
-        plan: SlotPlan,
-        sequences: NDArray[np.int64],
-        slot: int,
-        step: int,
-        *,
-        seed: int,
-    ) -> SlotCell:
-        """Return the content of a slot in a step; `sequences` are what `plan` numbers."""
-        sequence, offset = plan.at(slot, step)
-        if sequence < 0:
-            return SlotCell(slot=slot, clip=EMPTY, row=EMPTY, is_first=False)
-        clip, first, _ = sequences[sequence].tolist()
-        return SlotCell(
-            slot=slot,
-            clip=clip,
-            row=int(self.clip_start[clip]) + first + offset,
-            is_first=offset == 0,
-            epoch=plan.epoch_at(slot, step),
-            seed=seed,
-        )
-
 
 def _capture_seconds(clip: AlignedClip) -> NDArray[np.float64]:
     columns = [
@@ -293,33 +253,29 @@ def _open_clip(
     alignment: Alignment,
     skip_bad: bool,
     open_one: OpenIndex,
-) -> MatchedClip:
+) -> AlignedClip:
     """Open the cameras of a clip. All but one may be missing if `on_missing` masks them.
 
     Raises:
         ConfigError: the index file disagrees with the files.
         MediaError: a camera cannot be read, and is not masked.
     """
-    indexes: list[StreamIndex | None] = []
-    errors: list[MediaError] = []
+    opened, errors = dict[str, StreamIndex](), list[MediaError]()
     for camera in cameras:
         is_needed = camera == alignment.reference
         try:
-            indexes.append(_open_camera(clip, camera, open_one, is_needed=is_needed))
+            opened[camera] = _open_camera(clip, camera, open_one, is_needed=is_needed)
         except MediaError as error:
             may_lack = skip_bad or not clip.file(camera).exists()
             if is_needed or alignment.on_missing != "mask" or not may_lack:
                 raise
             errors.append(error)
-            indexes.append(None)
-    if len(errors) == len(cameras):
+    if not opened:
         raise errors[0]
     if not errors:
-        opened = {name: index for name, index in zip(cameras, indexes, strict=True) if index}
-        length_error = check_length(clip, opened, open_one)
-        if length_error is not None:
+        for length_error in _length_errors(clip, opened, open_one):
             raise length_error
-    return MatchedClip.match(number, clip, cameras, indexes, alignment)
+    return AlignedClip.match(number, clip, cameras, opened, alignment)
 
 
 def _open_camera(
@@ -331,5 +287,105 @@ def _open_camera(
     except OpenError as error:
         if file.exists():
             raise
-        message = describe_unread(file, error, is_needed=is_needed)
+        message = _describe_unread(file, error, is_needed=is_needed)
         raise OpenError(message, source=str(file)) from error
+
+
+def camera_problems(
+    layout: CameraLayout,
+    alignment: Alignment | None = None,
+    *,
+    index_store: IndexStore | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> Iterator[str]:
+    """Yield one line for each problem with the files of a layout, with its fix.
+
+    Problems are: cameras that are missing or cannot be opened, cameras whose frames do not match
+    the reference's, clips whose length differs from the index file, and folders without a readable
+    camera. Decodes nothing; a file scanned before is not read.
+
+    Args:
+        layout: The expected clips and cameras.
+        alignment: Assignment of frames to moments, without its `on_missing`. None: frames of the
+            same index. Aligned by time, cameras may have different frame rates.
+        index_store: Store of the indexes; None: the user's cache folder.
+        on_progress: Called after each clip with the number of finished clips.
+
+    Raises:
+        ConfigError: `alignment` names a camera or reference that the layout does not have.
+    """
+    alignment = alignment or Alignment()
+    check_alignment(alignment, layout)
+    strict = replace(alignment, on_missing="raise")
+    open_one = scan_ahead(layout.sources, index_store or IndexStore(), raises=False, holds=False)
+    for number, clip in enumerate((*layout.clips, *layout.left_out)):
+        yield from _clip_problems(number, clip, layout.cameras, strict, open_one)
+        if on_progress is not None:
+            on_progress(number + 1)
+
+
+def _describe_unread(file: Path, error: MediaError, *, is_needed: bool) -> str:
+    """Return a message about a camera that cannot be read, with its fix.
+
+    Args:
+        file: Its expected path.
+        error: The reason.
+        is_needed: Whether it is the reference, without which a clip has no moments.
+    """
+    policy = "on_error='mask', which leaves out the clip"
+    if not file.exists():
+        if not is_needed:
+            policy = "on_missing='mask', which leaves its frames black"
+        return f"{file} is missing; add it, or choose {policy}"
+    camera_only = "" if is_needed else ", or only this camera with on_missing='mask' as well"
+    return f"{error}; or choose {policy}{camera_only}"
+
+
+def _length_errors(
+    clip: CameraClip, opened: Mapping[str, StreamIndex], open_one: OpenIndex
+) -> Iterator[ConfigError]:
+    """Yield an error if no camera of a clip has the number of frames in the index file.
+
+    Args:
+        clip: The clip in the index file.
+        opened: Camera name → its index, for the cameras that are read.
+        open_one: Opens the other cameras, one of which the index file may have counted.
+    """
+    if any(len(index) == clip.num_frames for index in opened.values()):
+        return
+    for camera in sorted(clip.existing_cameras() - opened.keys()):
+        with suppress(MediaError):  # not one of the cameras to read
+            if len(open_one(clip.source(camera))) == clip.num_frames:
+                return
+    first = next(iter(opened.values()))
+    yield ConfigError(
+        f"the index file says {clip.num_frames} frames, {first.source} has {len(first)}; write it "
+        f"anew: headrace index --layout cameras {clip.video_dir} --out FILE"
+    )
+
+
+def _clip_problems(
+    number: int,
+    clip: CameraClip,
+    cameras: tuple[str, ...],
+    alignment: Alignment,
+    open_one: OpenIndex,
+) -> Iterator[str]:
+    opened: dict[str, StreamIndex] = {}
+    for camera in cameras:
+        try:
+            opened[camera] = open_one(clip.source(camera))
+        except MediaError as error:
+            is_needed = camera == alignment.reference
+            yield _describe_unread(clip.file(camera), error, is_needed=is_needed)
+    if not opened:
+        if clip.num_frames:
+            yield f"{clip.folder}: none of its cameras can be read; take it out of the index file"
+        else:
+            yield f"{clip.folder} is not in the index: none of its cameras can be read"
+        return
+    if len(opened) == len(cameras):
+        yield from map(str, _length_errors(clip, opened, open_one))
+    if alignment.reference not in cameras or alignment.reference in opened:
+        matched = AlignedClip.match(number, clip, cameras, opened, alignment)
+        yield from map(str, matched.errors())

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from headrace.cached_property import cached_property
 from headrace.errors import ConfigError
 from headrace.loaders.augment import AugmentParams, ClipAugment, FrameGeometry
-from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
+from headrace.loaders.cameras.camera_batch import SlotCell
+from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.units import one_of
 from headrace.video.frame_format import Crop, Fit, FrameFormat, Interpolation, Layout, ResizeFit
 from headrace.video.timebase import exact_number

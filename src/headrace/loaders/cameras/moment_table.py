@@ -22,7 +22,7 @@ from headrace.loaders.cameras.camera_times import (
     time_column,
 )
 from headrace.loaders.manifest_rows import RowPlaces, column_of, named_path, read_rows, table_of
-from headrace.sampling.moment_windows import MISSING
+from headrace.sampling.moments import MISSING
 from headrace.units import check_numbers
 
 

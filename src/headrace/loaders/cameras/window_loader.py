@@ -8,18 +8,22 @@ from numpy.typing import NDArray
 from headrace.cached_property import cached_property
 from headrace.errors import ConfigError
 from headrace.loaders.augment import AugmentParams, FrameGeometry, FrameViews
-from headrace.loaders.cameras.camera_batch import CameraWindowBatch
 from headrace.loaders.cameras.camera_options import CameraWindowOptions, open_cameras
 from headrace.loaders.cameras.camera_view import CameraViews
-from headrace.loaders.cameras.window_plan import WindowPlan, sample_by_class, sample_by_weight
+from headrace.loaders.cameras.window_plan import (
+    CameraWindowBatch,
+    WindowPlan,
+    sample_by_class,
+    sample_by_weight,
+)
 from headrace.loaders.epochs import StepSamples
 from headrace.loaders.loader_options import takes
 from headrace.loaders.planned_loader import PlannedLoader, SampledFrom
 from headrace.loaders.resumable import LoaderStatistics
-from headrace.sampling.epoch_order import Shard
+from headrace.sampling.derived_samplers import WindowSampler
 from headrace.sampling.frame_samplers import ShuffledFrames
-from headrace.sampling.moment_windows import MISSING, WindowSampler
-from headrace.sampling.sampler import Sampler, SamplerContext, bind_sampler, check_kind
+from headrace.sampling.moments import MISSING
+from headrace.sampling.sampler import Sampler, SamplerContext, Shard, bind_sampler, check_kind
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,20 +1,25 @@
-"""WindowPlan: all windows of a camera set, as rows of its moments, and their samplers."""
+"""WindowPlan: all windows of a camera set, their samplers, and batches of them."""
 
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from headrace.cached_property import cached_property
 from headrace.errors import ConfigError
-from headrace.loaders.cameras.aligned_clip import AlignedClip
+from headrace.loaders.batch_sheet import BatchNames, SheetOptions, sheet_of_windows
+from headrace.loaders.cameras.camera_alignment import AlignedClip
 from headrace.loaders.cameras.camera_options import CameraWindowOptions, ClipLabels, ClipWeights
 from headrace.loaders.cameras.camera_set import CameraSet
+from headrace.loaders.cameras.moment_table import MetadataOf, MomentMetadata, call_metadata
+from headrace.loaders.collate import NamedTensors
+from headrace.loaders.contact_sheet import ContactSheet
 from headrace.sampling.frame_samplers import Weighted, balanced
-from headrace.sampling.moment_windows import MISSING, RowsOf, at_deltas, history, repeated
+from headrace.sampling.moments import MISSING, RowsOf, at_deltas, history, repeated
 from headrace.sampling.population import Population
 from headrace.sampling.sampling_weights import as_numbers, check_weights
 
@@ -144,6 +149,123 @@ def _window_rows(
     return at_deltas(keys, clip.moment_seconds, options.delta_seconds, tolerance)
 
 
+class CameraWindowBatch(NamedTensors):
+    """N windows of T moments, each seen by C cameras.
+
+    Moments are in the order of `delta_seconds` if given, otherwise in the order of time.
+    """
+
+    frames: torch.Tensor
+    """uint8 [N, T, C, 3, H, W] in [0, 255], RGB, upright, channels innermost in memory, on the
+    loader's device; after `transform` and `batch_transform`, if given. Black where a frame is
+    missing or lost. Owned by the caller."""
+    valid: torch.Tensor
+    """bool [N, T, C]: false where a frame is missing (black), cannot be decoded (black; only with
+    `on_error="mask"`), or repeats another moment's frame (`Alignment.on_missing`). True for frames
+    of a moment that replaces another (`is_pad`)."""
+    is_pad: torch.Tensor
+    """bool [N, T]: whether the moment replaces one that the clip does not have."""
+    is_concealed: torch.Tensor
+    """bool [N, T, C]: whether the frame is damaged and concealed by FFmpeg."""
+    is_repeated: torch.Tensor
+    """bool [N]: whether the window was delivered before in this epoch. The first windows are
+    repeated at its end, so that all ranks have equally many."""
+    clip: torch.Tensor
+    """int64 [N]: position of the clip in the layout."""
+    clip_name: list[str]
+    """N names of clips."""
+    index: torch.Tensor
+    """int64 [N, T]: number of each moment: its frame of the reference."""
+    frame: torch.Tensor
+    """int64 [N, T, C]: number of each camera's frame, also if lost; -1 where missing."""
+    pts_seconds: torch.Tensor
+    """float64 [N, T, C]: presentation time of each frame on the common clock; NaN where it is
+    missing or lost."""
+    error_ms: torch.Tensor
+    """float64 [N, T, C]: capture time of the frame minus time of the moment; NaN where it is
+    missing or lost."""
+    delta_seconds: torch.Tensor
+    """float64 [N, T]: time of each moment minus time of the key moment; below 0: before it."""
+    image_matrix: torch.Tensor
+    """float64 [N, C, 3, 3]: maps a pixel (x, y, 1) of the camera's upright frame to its position in
+    `frames`, before any `transform`, for all T moments. Integers are pixel centers; (0, 0, 1) is
+    the upper left pixel. So `image_matrix @ intrinsics` are the intrinsics of `frames`."""
+    metadata: list[list[MomentMetadata]]
+    """N lists of T results of `metadata=`; a replacement moment has its own metadata. Only if
+    `metadata=` is given."""
+
+    @classmethod
+    def of(
+        cls,
+        plan: WindowPlan,
+        keys: NDArray[np.int64],
+        frames: torch.Tensor,
+        *,
+        is_concealed: NDArray[np.bool_],
+        is_lost: NDArray[np.bool_],
+        is_repeated: NDArray[np.bool_],
+        matrices: NDArray[np.float64],
+        metadata: MetadataOf | None = None,
+    ) -> Self:
+        """Return the batch of the windows `keys`, int64 [N], of a plan.
+
+        Raises:
+            ConfigError: `metadata` fails.
+        """
+        cameras, rows, clips = plan.cameras, plan.rows[keys], plan.clip[keys].tolist()
+        names = [cameras.clips[clip].clip.name for clip in clips]
+        seconds = np.where(is_lost, np.nan, cameras.seconds[rows])
+        moments = cameras.moment_seconds[rows]
+        deltas = moments - cameras.moment_seconds[plan.key_row[keys]][:, None]
+        batch = cls(
+            frames=frames,
+            valid=torch.from_numpy(cameras.is_own[rows] & ~is_lost),
+            is_pad=torch.from_numpy(plan.is_pad[keys]),
+            is_concealed=torch.from_numpy(is_concealed & (cameras.frame[rows] != MISSING)),
+            is_repeated=torch.from_numpy(is_repeated),
+            clip=torch.tensor([cameras.clips[clip].number for clip in clips]),
+            clip_name=names,
+            index=torch.from_numpy(cameras.index[rows]),
+            frame=torch.from_numpy(cameras.frame[rows]),
+            pts_seconds=torch.from_numpy(seconds),
+            error_ms=torch.from_numpy((seconds - moments[..., None]) * 1000),
+            delta_seconds=torch.from_numpy(deltas),
+            image_matrix=torch.from_numpy(matrices),
+        )
+        if metadata is not None:
+            batch["metadata"] = [
+                [call_metadata(metadata, cameras, clip, row) for row in window]
+                for clip, window in zip(clips, rows.tolist(), strict=True)
+            ]
+        return batch.with_names(BatchNames(videos=tuple(names), cameras=cameras.cameras))
+
+    def show(
+        self,
+        samples: int | Sequence[int] | None = None,
+        *,
+        frames: int = 8,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+    ) -> ContactSheet:
+        """Return the frames as a grid: one row per window and camera, one column per moment.
+
+        As `Batch.show`. Padded moments, and missing, lost, repeated and concealed frames, are
+        marked.
+
+        Args:
+            samples: Number of windows from the first on, or a list of windows; None: 2.
+            frames: Max moments shown per window, evenly from the first to the last; at most 16.
+            mean: Mean of each channel that a normalization subtracted, for frames in [0, 1].
+            std: Standard deviation of each channel that it divided by.
+
+        Raises:
+            ConfigError: a window does not exist, or the transformed `frames` are not images with 1
+                or 3 channels.
+        """
+        options = SheetOptions(samples=samples, frames=frames, mean=mean, std=std)
+        return sheet_of_windows(self, self._names, options)
+
+
 def sample_by_weight(plan: WindowPlan, weights: ClipWeights, seed: int) -> Weighted:
     """Return a sampler that draws key moments in proportion to their weights.
 
@@ -152,7 +274,7 @@ def sample_by_weight(plan: WindowPlan, weights: ClipWeights, seed: int) -> Weigh
             not a number >= 0.
     """
     key_weights = np.array(_value_per_key(plan, "weights", weights, _moment_weights), np.float64)
-    check_weights("weights", key_weights, plan.name)
+    check_weights(key_weights, plan.name)
     return Weighted(weights=key_weights, length=len(plan), seed=seed)
 
 

@@ -16,11 +16,10 @@ from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.open_decoder import check_can_decode
 from headrace.errors import ConfigError, DecodeError
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder, positions_of
-from headrace.loaders.lerobot.dataset_layout import Camera
-from headrace.loaders.lerobot.depth_codes import DepthUnit
+from headrace.loaders.lerobot.dataset_layout import Camera, DepthUnit
 from headrace.loaders.video_set import VideoSet
 from headrace.runtime.buffer_pool import BatchBufferPool
-from headrace.sampling.moment_windows import nearest
+from headrace.sampling.moments import nearest
 from headrace.units import check_numbers
 from headrace.video.frame_format import FrameFormat, Layout
 from headrace.video.stream_index import StreamIndex

@@ -14,7 +14,7 @@ from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError
 from headrace.loaders.datasets import NONE, ItemDataset
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder
-from headrace.loaders.lerobot.depth_codes import DepthUnit
+from headrace.loaders.lerobot.dataset_layout import DepthUnit
 from headrace.loaders.lerobot.episode_windows import EpisodeWindows, video_files
 from headrace.video.frame_format import FrameFormat
 

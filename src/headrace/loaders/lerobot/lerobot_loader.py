@@ -19,17 +19,16 @@ from headrace.loaders.collate import stack_samples, transform_samples
 from headrace.loaders.epochs import StepSamples
 from headrace.loaders.frame_memory import view_as_format
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder
-from headrace.loaders.lerobot.depth_codes import DepthUnit
+from headrace.loaders.lerobot.dataset_layout import DepthUnit
 from headrace.loaders.lerobot.episode_windows import DeltaTimestamps, EpisodeWindows, video_files
 from headrace.loaders.loader_options import PlannedOptions, takes
 from headrace.loaders.planned_loader import PlannedLoader, SampledFrom
 from headrace.loaders.video_set import VideoSet, frames_of_headrace
 from headrace.runtime.buffer_pool import BatchBufferPool
-from headrace.sampling.epoch_order import Shard
+from headrace.sampling.derived_samplers import WindowSampler
 from headrace.sampling.frame_samplers import ShuffledFrames
-from headrace.sampling.moment_windows import WindowSampler
 from headrace.sampling.population import Population
-from headrace.sampling.sampler import Sampler, SamplerContext, bind_sampler, check_kind
+from headrace.sampling.sampler import Sampler, SamplerContext, Shard, bind_sampler, check_kind
 from headrace.units import check_integers, check_switches, one_of
 
 _BATCHES: Final = 2

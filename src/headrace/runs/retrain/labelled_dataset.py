@@ -25,9 +25,8 @@ from headrace.runs.retrain.frame_labels import (
 from headrace.runs.retrain.retrain_options import LabelledInput
 from headrace.runtime.clock import Clock
 from headrace.sampling.counter_rng import CounterRng, Feistel, RngStream
-from headrace.sampling.epoch_order import EpochOrder
 from headrace.sampling.population import Population
-from headrace.sampling.sampler import SamplerContext, SamplerTraits
+from headrace.sampling.sampler import EpochOrder, SamplerContext, SamplerTraits
 from headrace.video.find_videos import find_videos
 from headrace.video.stream_index import StreamIndex
 
