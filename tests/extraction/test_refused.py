@@ -16,12 +16,12 @@ from headrace.extraction.features import (
     export,
     feature_options,
     feature_result,
+    feature_table,
     model_spec,
     signature_probe,
-    table_columns,
 )
 from headrace.extraction.features.feature_folder import FeatureFolder
-from headrace.extraction.features.feature_table import write_tables
+from headrace.extraction.features.table_store import write_tables
 from headrace.extraction.journal import HOME, Journal
 from headrace.extraction.proxies import proxy_options
 from headrace.extraction.ray import settings
@@ -30,7 +30,7 @@ from tests.kit.pages import calls_of, check_message
 
 MODULES = (
     *(extraction_options, frame_batches, frame_reader, image_encoder, feature_options),
-    *(feature_result, model_spec, table_columns, proxy_options, settings, running, test_values),
+    *(feature_result, model_spec, feature_table, proxy_options, settings, running, test_values),
     *(test_journal, test_options, feature_rows),
 )
 

@@ -11,6 +11,7 @@ from headrace.config_fields import Option
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import ConfigError
 from headrace.extraction.extraction_options import ExtractionOptions, OutputSpec
+from headrace.extraction.features.feature_table import TableFacts
 from headrace.extraction.features.model_signature import ModelSignature
 from headrace.extraction.features.model_spec import (
     FeatureModelSpec,
@@ -20,7 +21,6 @@ from headrace.extraction.features.model_spec import (
     WorkerResources,
     asked_of,
 )
-from headrace.extraction.features.table_columns import TableFacts
 from headrace.extraction.ray.settings import RaySettings
 from headrace.planning.chunks import Chunk, chunks_of
 from headrace.profiling.provenance import Scalar
