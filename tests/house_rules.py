@@ -54,7 +54,7 @@ OWNERS = {
                 "sinks/video_file.py",
             ),
             # What is written, and held against what was to be written.
-            *(f"extraction/proxies/{name}.py" for name in ("encoder", "make_proxy", "quality")),
+            *(f"extraction/proxies/{name}.py" for name in ("encoder", "proxy_options")),
             "live/stream_reader.py",  # cameras and network streams, which no file is
             *("profiling/machine.py", "testing/*"),
         ],

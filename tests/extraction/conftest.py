@@ -3,7 +3,7 @@
 import pytest
 
 from extraction.extracting import extract, write_clips
-from headrace.extraction.frame_worker import extract_frames
+from headrace.extraction.frame_extraction import extract_frames
 
 LENGTHS = (48, 25, 30)
 
