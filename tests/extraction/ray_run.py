@@ -13,7 +13,8 @@ from extraction.ray_functions import squares
 from headrace.errors import HeadraceError
 from headrace.extraction.extraction_options import OutputSpec
 from headrace.extraction.journal import Journal
-from headrace.extraction.ray.settings import RaySettings, on_ray
+from headrace.extraction.ray.open_cluster import on_ray
+from headrace.extraction.ray.settings import RaySettings
 from headrace.runtime.worker_pool import PoolTask, run_chunks
 
 

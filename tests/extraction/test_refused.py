@@ -17,8 +17,8 @@ from headrace.extraction.features import (
     feature_options,
     feature_result,
     feature_table,
+    load_feature_model,
     model_spec,
-    signature_probe,
 )
 from headrace.extraction.features.feature_folder import FeatureFolder
 from headrace.extraction.features.table_store import write_tables
@@ -70,7 +70,7 @@ def names(tmp_path, monkeypatch):
         return journal
 
     def measured(model, samples=running.sampling("fps 1")):  # noqa: B008
-        return signature_probe.measure_signature(model, samples, running.CPU)
+        return load_feature_model.measure_signature(model, samples, running.CPU)
 
     own = {"pool": pool, "export_from": export_from, "journal": journal, "measured": measured}
     own |= {"tables": tables, "write": write, "written": written, "np": np}

@@ -139,7 +139,8 @@ def _sampling_of(typed: dict[str, Any]) -> SampleSpec:
 
 def _cluster_of(typed: dict[str, Any]) -> "RaySettings | None":
     """Return the cluster named by `--ray` with its resources; None without `--ray`."""
-    from headrace.extraction.ray.settings import ActorResources, RaySettings, sized
+    from headrace.extraction.ray.open_cluster import sized
+    from headrace.extraction.ray.settings import ActorResources, RaySettings
 
     if typed["ray"] is None:
         return None

@@ -18,8 +18,8 @@ from headrace.extraction.chunk_worker import Decoders
 from headrace.extraction.extraction_options import WHOLE_FRAMES
 from headrace.extraction.features.chunk_assembly import Assembly, Buckets, ModelBatch
 from headrace.extraction.features.chunk_reader import ChunkReader, Piece, UnreadableChunk
-from headrace.extraction.features.feature_model import PROBED_SIZE, FeatureModel
 from headrace.extraction.features.feature_result import ChunkResult, ResultInfo, shape_error
+from headrace.extraction.features.load_feature_model import PROBED_SIZE, FeatureModel
 from headrace.extraction.features.model_spec import SampleSpec, WorkerResources
 from headrace.models.batch_size import choose_for
 from headrace.models.compute import MAX_BATCH_SIZE

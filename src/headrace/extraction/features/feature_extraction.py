@@ -29,13 +29,13 @@ from headrace.extraction.features.feature_options import (
     weights_digest_of,
 )
 from headrace.extraction.features.feature_result import VideoName
-from headrace.extraction.features.model_signature import KeyMaker, Lookup, ModelSignature
-from headrace.extraction.features.signature_cache import KnownFacts, feature_facts
+from headrace.extraction.features.model_signature import KeyMaker, KnownFacts, Lookup, feature_facts
+from headrace.extraction.features.model_spec import ModelSignature
 from headrace.extraction.features.table_store import PartFiles, TableStore, gather
 from headrace.extraction.journal import Journal, JournalEntry, Outcome
 from headrace.extraction.pilot import Pilot, pilot
 from headrace.extraction.progress_recorder import ProgressRecorder
-from headrace.extraction.ray.settings import on_ray
+from headrace.extraction.ray.open_cluster import on_ray
 from headrace.extras import check_extra
 from headrace.profiling.number_format import counted, megabytes, seconds
 from headrace.profiling.run_records import Setup

@@ -12,9 +12,9 @@ from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import ConfigError
 from headrace.extraction.extraction_options import ExtractionOptions, OutputSpec
 from headrace.extraction.features.feature_table import TableFacts
-from headrace.extraction.features.model_signature import ModelSignature
 from headrace.extraction.features.model_spec import (
     FeatureModelSpec,
+    ModelSignature,
     Numerics,
     OwnModel,
     SampleSpec,

@@ -1,12 +1,10 @@
-"""Settings of a Ray cluster, and its backend, which imports Ray when it is requested."""
+"""Settings of a Ray cluster, as values; nothing here imports Ray."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from headrace.errors import ConfigError
-from headrace.extras import require
-from headrace.runtime.worker_pool import PoolBackend
 from headrace.units import check_integers
 
 AUTO: Final = "auto"
@@ -86,32 +84,3 @@ class RaySettings:
 def call_size(chunks: int, actors: int) -> int:
     """Return the number of chunks per call."""
     return max(1, min(_MAX_CHUNKS, chunks // (_CALLS_PER_ACTOR * max(1, actors))))
-
-
-def on_ray(settings: RaySettings) -> PoolBackend:
-    """Return the backend of a cluster; the cluster is joined when the first chunk runs.
-
-    Raises:
-        BackendError: Ray is not installed; the message names the extra.
-    """
-    with require("ray", "--ray"):
-        from headrace.extraction.ray.backend import RayBackend
-    return RayBackend(settings=settings)
-
-
-def sized(settings: RaySettings) -> RaySettings:
-    """Return the settings with the requested number of actors, or all that fit the cluster.
-
-    An actor with a GPU also gets its share of the cores. Cost: joins the cluster, one or two
-    seconds.
-
-    Raises:
-        BackendError: Ray is not installed; the message names the extra.
-        ConfigError: the cluster cannot be reached, or no actor fits.
-    """
-    with require("ray", "--ray"):
-        from headrace.extraction.ray.backend import fitting, joined, machines
-    with joined(settings.address):
-        slot = settings.slot.with_cores_of(machines())
-        most = settings.actors_for(fitting(slot), None)
-    return replace(settings, slot=slot, most_actors=most)
