@@ -181,9 +181,11 @@ def test_each_sample_is_counted_once_as_soon_as_possible():
     assert counts == [4, 4, 0, 2, 0, 3]
 
 
-@pytest.mark.parametrize("cache", ["none", "sqlite"])
-def test_three_workers_write_the_same_rows_as_one_with_digests(clips, run, tmp_path, cache):
-    run(out=tmp_path / "one", cache=cache)
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_three_workers_write_the_same_rows_as_one_with_digests(
+    clips, run, tmp_path, results, is_cached
+):
+    run(out=tmp_path / "one", **(results if is_cached else {}))
     run(out=tmp_path / "three", workers=3)
     table = without_times(tmp_path / "one")
     assert table == without_times(tmp_path / "three")
@@ -256,13 +258,12 @@ def test_a_truncated_or_deleted_table_is_computed_again(run, out):
     assert features(out) == SAMPLES
 
 
-def test_cached_results_equal_computed_ones(run, tmp_path):
-    cache = str(tmp_path / "results.sqlite")
-    run(out=tmp_path / "computed", workers=2, cache=cache)
-    extracted = run(NO_WORKER, out=tmp_path / "cached", cache=cache)
+def test_cached_results_equal_computed_ones(run, tmp_path, results):
+    run(out=tmp_path / "computed", workers=2, **results)
+    extracted = run(NO_WORKER, out=tmp_path / "cached", **results)
     assert without_times(tmp_path / "cached") == without_times(tmp_path / "computed")
     assert (set(hits(tmp_path / "cached")), set(hits(tmp_path / "computed"))) == ({True}, {False})
-    note = f"12 of 12 chunks were found in the cache {cache}"
+    note = f"12 of 12 chunks were found in the cache {results['cache']}"
     assert note in extracted.session.notes
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from extraction.features import feature_workers
 from extraction.features.running import (
+    CPU,
     check_close,
     check_equal,
     expected,
@@ -14,6 +15,8 @@ from extraction.features.running import (
 from headrace.extraction.features.feature_extraction import FeatureExtraction
 from headrace.extraction.features.feature_options import FeatureOptions
 from headrace.extraction.features.feature_set import read_features
+from headrace.extraction.features.load_feature_model import measure_signature
+from headrace.extraction.features.model_signature import KnownFacts, request_of
 from headrace.extraction.features.model_spec import WorkerResources
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -57,6 +60,8 @@ def extracted(clips, tmp_path, monkeypatch):
 
 
 def test_features_equal_a_plain_loop_for_any_workers_batches_and_caches(clips, extracted):
+    with KnownFacts() as known:  # in a child, test_facts.py measures it
+        known.keep(request_of(MODEL, SAMPLES, CPU), measure_signature(MODEL, SAMPLES, CPU)[0], [])
     features = expected(loaded(MODEL, SAMPLES), clips, SAMPLES)
     by_loop = {path.stem: features[video] for video, path in enumerate(clips)}
     computed, _ = extracted("one", batch_size=16, workers=1)
