@@ -149,7 +149,8 @@ def rows(out):
 @pytest.fixture
 def cached(extract, tmp_path, monkeypatch):
     """Use a cache server for results."""
-    with redis_server(tmp_path) as server:
+    settings = ("maxmemory 64mb", "maxmemory-policy allkeys-lru", "save ''")
+    with redis_server(tmp_path, *settings) as server:
         monkeypatch.setenv("HEADRACE_CACHE", server.url)
         yield
 
