@@ -53,7 +53,7 @@ OWNERS = {
                 "decode/*",
                 "sinks/video_file.py",
             ),
-            # What is written, and held against what was to be written.
+            # Written proxies are compared with their sources.
             *(f"extraction/proxies/{name}.py" for name in ("encoder", "proxy_options")),
             "live/stream_reader.py",  # cameras and network streams, which no file is
             *("profiling/machine.py", "testing/*"),

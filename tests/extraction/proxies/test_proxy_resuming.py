@@ -14,7 +14,6 @@ from headrace.decode.proxies import LIST, read_rows
 from headrace.extraction.proxies.proxy_extraction import make_proxies
 from headrace.testing import damage
 
-pytestmark = pytest.mark.usefixtures("forked_children")
 ALL = sum(LENGTHS)
 
 
