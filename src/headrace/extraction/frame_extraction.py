@@ -17,7 +17,7 @@ from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, plan_jobs, r
 from headrace.extraction.extraction import Extraction
 from headrace.extraction.extraction_options import ExtractionOptions, RequestedVideo, encodable
 from headrace.extraction.extraction_plan import Progress, Wanted, sample_offsets
-from headrace.extraction.image_encoder import ImageEncoder
+from headrace.extraction.image_encoder import ImageEncoder, image_name
 from headrace.extraction.journal import Journal, JournalEntry, Lost, Outcome
 from headrace.extraction.pilot import PixelEstimate, pilot
 from headrace.extraction.progress_recorder import StepTimer
@@ -268,7 +268,7 @@ class FrameExtraction(Extraction[FrameExtractionOptions]):
 
 def _file_name(pictures: ImageEncoder, video: str, index: StreamIndex, frame: int) -> str:
     seconds = to_seconds(int(index.pts[frame]), index.info.time_base)
-    return pictures.file_name(video, frame, seconds, len(index))
+    return image_name(pictures, video, frame, seconds, len(index))
 
 
 def _table_row(video: RequestedVideo, index: StreamIndex, row: FrameRow) -> dict[str, Any]:

@@ -148,19 +148,23 @@ class ImageEncoder:
             ) from error
         return file.getvalue()
 
-    def file_name(self, video: str, index: int, seconds: Fraction, num_frames: int) -> str:
-        """Return `shot_street_000120_4.004s.png`; names sort in presentation order.
-
-        Args:
-            video: Name of the video.
-            index: Index of the frame.
-            seconds: Presentation time.
-            num_frames: Frames of the video.
-        """
-        digits = max(_DIGITS, len(str(num_frames - 1)))
-        number = f"{index:0{digits}d}"
-        return f"{self.prefix}{video}_{number}_{float(seconds):.3f}s.{self.format}"
-
     def cost_of(self, size: tuple[int, int]) -> float:
         """Return the cost of encoding a frame of (height, width) `size`, in decoded pixels."""
         return size[0] * size[1] * _FORMAT_INFO[self.format].cost
+
+
+def image_name(
+    pictures: ImageEncoder, video: str, index: int, seconds: Fraction, num_frames: int
+) -> str:
+    """Return `shot_street_000120_4.004s.png`; names sort in presentation order.
+
+    Args:
+        pictures: Prefix and format.
+        video: Name of the video.
+        index: Index of the frame.
+        seconds: Presentation time.
+        num_frames: Frames of the video.
+    """
+    digits = max(_DIGITS, len(str(num_frames - 1)))
+    number = f"{index:0{digits}d}"
+    return f"{pictures.prefix}{video}_{number}_{float(seconds):.3f}s.{pictures.format}"
