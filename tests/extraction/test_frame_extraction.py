@@ -210,7 +210,6 @@ IMPORTS = {
     # The whole package, except the modules that a cluster needs.
     "features.feature_extraction": ("ray",),
     "features.feature_worker": ("ray",),
-    "ray.open_cluster": ("ray",),
 }
 """Module of extraction → packages that it must not import. One process imports all, in order."""
 IMPORTED_WITH = {

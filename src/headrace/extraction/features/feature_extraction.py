@@ -25,6 +25,7 @@ from headrace.extraction.extraction_plan import (
 from headrace.extraction.features.feature_options import (
     FeatureOptions,
     feature_chunks,
+    on_ray,
     table_facts,
     weights_digest_of,
 )
@@ -35,7 +36,6 @@ from headrace.extraction.features.table_store import PartFiles, TableStore, gath
 from headrace.extraction.journal import Journal, JournalEntry, Outcome
 from headrace.extraction.pilot import Pilot, pilot
 from headrace.extraction.progress_recorder import ProgressRecorder
-from headrace.extraction.ray.open_cluster import on_ray
 from headrace.extras import check_extra
 from headrace.profiling.number_format import counted, megabytes, seconds
 from headrace.profiling.run_records import Setup

@@ -143,14 +143,14 @@ def load_feature_model(
     else:
         from headrace.extraction.features.torchvision_model import torchvision_parts
 
-        model, layer, module, prepare = torchvision_parts(spec, sampling.clip_frames)
+        model, layer, weighted, prepare = torchvision_parts(spec, sampling.clip_frames)
         loaded = FeatureModel(
             model=place_model(model, compute),
             layer=layer,
             prepare=prepare,
             size=None,
             numerics=numerics,
-            weighted=module,
+            weighted=weighted,
         )
     module = loaded.weighted
     if facts is None or module is None or weights_digest(module) == facts.model["weights"]:
