@@ -139,7 +139,7 @@ def load_feature_model(
     compute = Compute(device=numerics.kind, precision=numerics.precision)
     _select_gpu(numerics, compute)
     if isinstance(spec, OwnModel):
-        loaded = custom_feature_model(spec, numerics, compute)
+        loaded = _custom_model(spec, numerics, compute)
     else:
         from headrace.extraction.features.torchvision_model import torchvision_parts
 
@@ -175,9 +175,9 @@ def _select_gpu(numerics: Numerics, compute: Compute) -> None:
     torch.cuda.set_device(int(index))
 
 
-def custom_feature_model(spec: OwnModel, numerics: Numerics, compute: Compute) -> FeatureModel:
-    """Return the model of the user's function on its device. Raises as `build_own_model` does."""
-    call = build_own_model(spec)
+def _custom_model(spec: OwnModel, numerics: Numerics, compute: Compute) -> FeatureModel:
+    """Return the model of the user's function on its device. Raises as `_build` does."""
+    call = _build(spec)
     module = call if isinstance(call, nn.Module) else None
     size, version = getattr(call, "size", None), getattr(call, "version", None)
     loaded: Model[torch.Tensor] = Model(
@@ -199,7 +199,7 @@ def custom_feature_model(spec: OwnModel, numerics: Numerics, compute: Compute) -
     )
 
 
-def build_own_model(spec: OwnModel) -> Any:
+def _build(spec: OwnModel) -> Any:
     """Import and call the user's function; return its model: uint8 [N, 3, H, W], or clips
     [N, 3, T, H, W] -> a tensor [N, ...].
 
