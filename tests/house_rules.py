@@ -53,7 +53,7 @@ OWNERS = {
                 "sinks/video_file.py",
             ),
             # Encodes, and compares the result with the source.
-            *(f"extraction/proxies/{name}.py" for name in ("encoder", "make_proxy", "quality")),
+            *(f"extraction/proxies/{name}.py" for name in ("encoder", "proxy_options")),
             "live/stream_reader.py",  # cameras and network streams, which are not files
             *("profiling/machine.py", "testing/*"),
         ],

@@ -92,7 +92,7 @@ KEPT = [
     ("owners", "runtime/a.py", "import sys\nsys.platform"),
     ("owners", "cli/a.py", "import signal\nsignal.signal(signal.SIGTERM, stop)"),
     ("owners", "extraction/ray/a.py", "import ray.data"),
-    ("owners", "extraction/a.py", "from headrace.extraction.ray.open_cluster import on_ray"),
+    ("owners", "extraction/a.py", "from headrace.extraction.ray.backend import RayBackend"),
     ("owners", "decode/pyav.py", "import av"),
     ("owners", "runtime/clock.py", "import time\ntime.perf_counter_ns()"),
     ("owners", "live/a.py", "from headrace.runtime.queue import BoundedQueue"),

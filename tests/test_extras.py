@@ -12,8 +12,8 @@ from headrace.decode.open_decoder import usable_backends
 from headrace.errors import BackendError
 from headrace.extraction.features.export import export
 from headrace.extraction.features.feature_folder import FeatureFolder
+from headrace.extraction.features.feature_options import on_ray, sized
 from headrace.extraction.frame_extraction import FrameExtraction, FrameExtractionOptions
-from headrace.extraction.ray.open_cluster import on_ray, sized
 from headrace.extraction.ray.settings import RaySettings
 from headrace.extras import Extra, extras, require
 from headrace.loaders.manifest import Manifest

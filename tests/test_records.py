@@ -8,9 +8,8 @@ import pytest
 from headrace.errors import ConfigError
 from headrace.extraction.extraction_options import OutputSpec, RequestedVideo
 from headrace.extraction.features.feature_result import Lost, Outcome, ResultInfo, Times
-from headrace.extraction.features.model_signature import ModelSignature
-from headrace.extraction.features.model_spec import WorkerResources
-from headrace.extraction.features.table_columns import TableFacts
+from headrace.extraction.features.feature_table import TableFacts
+from headrace.extraction.features.model_spec import ModelSignature, WorkerResources
 from headrace.extraction.journal import DeadLetter, JournalEntry
 from headrace.extraction.ray.actor import ActorArgs, NodeRequirements
 from headrace.models.memory_table import MemoryCell, MemoryKey, MemoryTable

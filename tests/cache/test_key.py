@@ -17,7 +17,8 @@ from cache.made import GROUPS, arrays, key
 from decode.backends import TORCHCODEC, needs_torchcodec
 from headrace import CacheError, DecoderConfig
 from headrace.cache.key import CacheEntry, ChunkKey, KeyDifference, decode, differences, encode
-from headrace.extraction.features import signature_probe as probe
+from headrace.extraction.features import torchvision_model
+from headrace.extraction.features.load_feature_model import numerics_facts
 from headrace.extraction.features.model_signature import decode_facts
 from headrace.models.compute import Compute
 from headrace.preprocess.spec import InputSpec
@@ -95,8 +96,11 @@ SPECS = [
 LAYER = nn.Linear(2, 2)
 OTHERS = {
     "preprocess": [
-        *(probe.preprocess_facts(level, SPEC) for level in ("simple", "medium", "complex")),
-        *(probe.preprocess_facts("medium", spec) for spec in SPECS),
+        *(
+            torchvision_model.preprocess_facts(level, SPEC)
+            for level in ("simple", "medium", "complex")
+        ),
+        *(torchvision_model.preprocess_facts("medium", spec) for spec in SPECS),
     ],
     "decode": [
         decode_facts(DecoderConfig(), on_error="raise"),
@@ -105,15 +109,15 @@ OTHERS = {
         decode_facts(DecoderConfig(), on_error="conceal"),
     ],
     "model": [
-        probe.model_facts("a", LAYER, ["0"]),
-        probe.model_facts("b", LAYER, ["0"]),
-        probe.model_facts("a", nn.Linear(2, 2), ["0"]),
-        probe.model_facts("a", LAYER, ["0", "1"]),
+        torchvision_model.model_facts("a", LAYER, ["0"]),
+        torchvision_model.model_facts("b", LAYER, ["0"]),
+        torchvision_model.model_facts("a", nn.Linear(2, 2), ["0"]),
+        torchvision_model.model_facts("a", LAYER, ["0", "1"]),
     ],
     "numerics": [
-        probe.numerics_facts(Compute()),
-        probe.numerics_facts(Compute(precision="bfloat16")),
-        probe.numerics_facts(Compute(compile=True)),
+        numerics_facts(Compute()),
+        numerics_facts(Compute(precision="bfloat16")),
+        numerics_facts(Compute(compile=True)),
     ],
 }
 
@@ -124,7 +128,7 @@ def test_a_key_depends_on_all_inputs_of_a_result(name):
 
 
 def test_a_key_does_not_depend_on_the_index_of_the_gpu():
-    assert probe.preprocess_facts("medium", SPEC) == OTHERS["preprocess"][1]
+    assert torchvision_model.preprocess_facts("medium", SPEC) == OTHERS["preprocess"][1]
     assert decode_facts(DecoderConfig.on_gpu(1), on_error="raise") == OTHERS["decode"][1]
 
 

@@ -11,6 +11,7 @@ import typer
 from PIL import Image
 
 import headrace
+from cache.redis_server import redis_server
 from cli.kit import recorded, write_pictures
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_no_gpu
@@ -117,7 +118,11 @@ def clip(tmp_path):
 
 @pytest.fixture
 def extract(call, tmp_path, monkeypatch):
-    """Return a function: command, arguments -> (exit code, stdout, stderr), into a folder `out`."""
+    """Return a function: command, arguments -> (exit code, stdout, stderr), into a folder `out`.
+
+    Without a cache: with a cache file, workers would not be forks.
+    """
+    monkeypatch.setenv("HEADRACE_CACHE", "none")
     (tmp_path / "own_mean.py").write_text(MODEL)
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -141,10 +146,20 @@ def rows(out):
     return pyarrow.parquet.read_table(out / "features-00000.parquet").to_pylist()
 
 
+@pytest.fixture
+def cached(extract, tmp_path, monkeypatch):
+    """Use a cache server for results."""
+    settings = ("maxmemory 64mb", "maxmemory-policy allkeys-lru", "save ''")
+    with redis_server(tmp_path, *settings) as server:
+        monkeypatch.setenv("HEADRACE_CACHE", server.url)
+        yield
+
+
 @COMMANDS
 def test_output_paths_are_printed_and_a_second_run_has_nothing_to_do(
-    extract, clip, tmp_path, command
+    extract, clip, tmp_path, monkeypatch, command
 ):
+    monkeypatch.delenv("HEADRACE_CACHE")
     out = tmp_path / "out"
     code, said, err = extract(command, clip, *command.plain)
     assert (code, err) == (0, "")
@@ -221,7 +236,7 @@ def test_crop_applies_to_images_and_features(extract, clip, tmp_path):
     pictures = [np.asarray(Image.open(p)) for p in sorted((tmp_path / "out").rglob("*.png"))]
     assert np.array_equal(pictures, whole)
     (tmp_path / "unsized.py").write_text(MODEL.replace("size = (32, 48)", ""))
-    own = ("--cache", "none", "--model", "unsized:build")
+    own = ("--model", "unsized:build")
     assert extract(FEATURES, clip, *crop, *own, out="features")[0] == 0
     [table] = (tmp_path / "features").glob("features-*.parquet")
     found = np.array(pyarrow.parquet.read_table(table)["features"].to_pylist())
@@ -297,6 +312,7 @@ def test_a_video_shorter_than_a_clip_is_listed(extract, clip, tmp_path):
 
 
 @needs_torchcodec
+@pytest.mark.usefixtures("cached")
 def test_features_of_torchcodec_are_close_to_pyav_and_never_mixed_with_it(extract, clip, tmp_path):
     """They share neither a folder nor cache entries."""
     asked = (FEATURES, clip, *FEATURES.plain)
@@ -322,6 +338,7 @@ def apart(folder):
 
 
 @needs_no_gpu
+@pytest.mark.usefixtures("cached")
 def test_features_of_auto_equal_those_of_the_cpu_and_the_record_names_the_device(
     extract, clip, tmp_path
 ):

@@ -7,7 +7,7 @@ import pytest
 from cli.kit import transcript
 from extraction.features.feature_rows import facts, row, write_folder
 from headrace.extraction.extraction_options import OutputSpec, RequestedVideo
-from headrace.extraction.features.feature_table import write_tables
+from headrace.extraction.features.table_store import write_tables
 
 NAMES = ("street", "park")
 

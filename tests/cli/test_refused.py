@@ -14,7 +14,7 @@ from decode.backends import needs_torchcodec
 from decode.gpus import needs_no_gpu
 from extraction.features.feature_rows import facts, row
 from headrace.cache.cache_url import FILE, open_cache
-from headrace.extraction.features.feature_table import write_tables
+from headrace.extraction.features.table_store import write_tables
 from headrace.testing.synth import SynthClip, write_clip
 from loaders.cameras.clips import write_layout
 from profiling.sessions import session

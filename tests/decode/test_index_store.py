@@ -18,7 +18,7 @@ from headrace.decode import index_store
 from headrace.decode.index_store import IndexStore, StoreCounters
 from headrace.decode.parallel_scan import scan_ahead, scan_videos, useful_workers
 from headrace.decode.proxy_index import read_proxy_entry
-from headrace.extraction.videos import indexes_of
+from headrace.extraction.extraction_plan import indexes_of
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.memory_source import MemorySource

@@ -11,8 +11,12 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.parallel_scan import scan_videos
 from headrace.decode.pyav import PyavDecoder
 from headrace.errors import ConfigError
-from headrace.extraction.frame_extraction import FrameExtraction, FrameExtractionOptions
-from headrace.extraction.frame_worker import FrameWorker, extract_frames
+from headrace.extraction.frame_extraction import (
+    FrameExtraction,
+    FrameExtractionOptions,
+    FrameWorker,
+    extract_frames,
+)
 from headrace.extraction.image_encoder import ImageEncoder
 from headrace.sampling.selection import selection_of
 from headrace.testing.synth import SynthClip, write_clip

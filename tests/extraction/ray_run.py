@@ -12,8 +12,8 @@ from pathlib import Path
 from extraction.ray_functions import squares
 from headrace.errors import HeadraceError
 from headrace.extraction.extraction_options import OutputSpec
+from headrace.extraction.features.feature_options import on_ray
 from headrace.extraction.journal import Journal
-from headrace.extraction.ray.open_cluster import on_ray
 from headrace.extraction.ray.settings import RaySettings
 from headrace.runtime.worker_pool import PoolTask, run_chunks
 

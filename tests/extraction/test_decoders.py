@@ -9,6 +9,8 @@ from extraction.extracting import contents
 from headrace.errors import BackendError, ConfigError
 from headrace.extraction.extraction_options import backend_facts
 
+pytestmark = pytest.mark.usefixtures("forked_children")
+
 
 def decode_of(extracted):
     return extracted.session.provenance.configuration["decode"]

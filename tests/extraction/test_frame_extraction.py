@@ -204,18 +204,17 @@ def test_ctrl_c_keeps_finished_chunks_and_the_next_run_resumes(uninterrupted, ru
 
 
 IMPORTS = {
-    "frame_worker": ("torch", "plotly", "pyarrow", "pandas", "jinja2"),
-    "frame_extraction": ("torch",),
+    "frame_extraction": ("torch", "plotly", "pyarrow", "pandas", "jinja2"),
+    "extraction": ("torch",),
     "proxies.proxy_extraction": ("torch",),
     # The whole package, except the modules that a cluster needs.
     "features.feature_extraction": ("ray",),
     "features.feature_worker": ("ray",),
-    "ray.open_cluster": ("ray",),
 }
 """Module of extraction → packages that it must not import. One process imports all, in order."""
 IMPORTED_WITH = {
-    "frame_worker": "headrace.decode.parallel_scan",
-    "frame_extraction": "headrace.report.folder",
+    "frame_extraction": "headrace.decode.parallel_scan",
+    "extraction": "headrace.report.folder",
     "features.feature_extraction": "headrace.cli.extract_features",
 }
 

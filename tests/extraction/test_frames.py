@@ -1,4 +1,7 @@
-"""Reading of every frame of many videos, in order, on several threads, with and without damage."""
+"""Reading of every frame of many videos, in order, on several threads, with and without damage.
+
+Frames kept on a device equal frames copied to arrays; here, the device is the CPU.
+"""
 
 from contextlib import closing
 from dataclasses import replace
@@ -7,20 +10,24 @@ from itertools import chain
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decode.gpus import needs_gpu
 from decode.linear import linear_frames
 from extraction.extracting import write_clips
+from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeJob
-from headrace.errors import ConfigError, DecodeError, OpenError
+from headrace.errors import BackendError, ConfigError, DecodeError, OpenError
 from headrace.extraction.chunk_worker import group_jobs, plan_jobs
 from headrace.extraction.frame_batches import ReadBudget
 from headrace.extraction.frame_reader import FrameReader, read_frames
+from headrace.models.device import is_out_of_memory
 from headrace.runtime.processor_affinity import available_cores
 from headrace.testing import damage
-from headrace.testing.synth import SynthClip, read_number, write_clip
+from headrace.testing.synth import KINDS, SynthClip, read_number, write_clip
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
@@ -319,3 +326,84 @@ def test_each_core_has_a_worker_within_the_budget(size, batch_size, workers, bud
     limits = ReadBudget.of(size, batch_size=batch_size, workers=workers, budget=budget)
     values = (limits.workers, limits.job_frames, limits.jobs)
     assert all(want in (None, value) for want, value in zip(expected, values, strict=True))
+
+
+ON_CPU = DecoderConfig(keeps_on_device=True)
+ON_GPU = DecoderConfig(device="cuda:0", keeps_on_device=True)
+
+
+@pytest.fixture
+def index(scanned):
+    return scanned(SynthClip(num_frames=100, gop=10))
+
+
+def both(indexes, decoding=ON_CPU, **options):
+    """Return the batches of tensors, the batches of arrays, and both readers."""
+    options = {"batch_size": 8, "workers": 3, **options}
+    tensors = FrameReader(indexes, decoding=decoding, **options)
+    arrays = FrameReader(indexes, **options)
+    return list(tensors), list(arrays), (tensors, arrays)
+
+
+def check(tensors, arrays, device="cpu"):
+    for batch, expected in zip(tensors, arrays, strict=True):
+        assert (batch.frames.dtype, batch.frames.device.type) == (torch.uint8, device)
+        assert batch.frames.shape == expected.frames.shape
+        for name in ("index", "pts", "is_concealed", "time_base", "video"):
+            assert np.array_equal(getattr(batch, name), getattr(expected, name))
+        difference = batch.frames.cpu().numpy().astype(int) - expected.frames
+        assert np.abs(difference).max() <= 5
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"batch_size": 30}, {"batch_size": None}, {"stride": 7}, {"max_batches": 3}],
+    ids=["across ranges", "large", "within ranges", "every 7th", "the first"],
+)
+def test_tensors_equal_arrays_with_equal_positions(index, options):
+    tensors, arrays, readers = both([index], **options)
+    check(tensors, arrays)
+    assert readers[0].frames_planned == readers[1].frames_planned
+    assert readers[0].counters.frames_delivered == readers[1].counters.frames_delivered
+
+
+def test_each_video_keeps_its_size(tmp_path, index):
+    tall = SynthClip(num_frames=30, size=(128, 96))
+    rotated = KINDS["rotated_90"]
+    others = [write_clip(tmp_path / name, clip) for name, clip in (("b", tall), ("c", rotated))]
+    tensors, arrays, _ = both([index, *map(StreamIndex.scan, others)])
+    check(tensors, arrays)
+    assert {tuple(batch.frames.shape[1:3]) for batch in tensors} == {(96, 128), (128, 96)}
+
+
+def test_places_hold_a_batch_without_its_pixels(index):
+    with closing(iter(FrameReader([index], batch_size=4, decoding=ON_CPU))) as batches:
+        batch = next(batches)
+    places = batch.places
+    assert (bool(batch.frames.any()), places.frames.any()) == (True, False)
+    assert isinstance(places.frames, np.ndarray)
+    assert (places.frames.shape, places.frames.strides) == ((4, 96, 128, 3), (0, 0, 0, 0))
+    assert places.index.tolist() == [0, 1, 2, 3]
+    assert places.decode_seconds == batch.decode_seconds
+
+
+def test_running_out_of_device_memory_is_a_recognizable_error(index, monkeypatch):
+    """A run can then start again with smaller batches."""
+
+    def empty(shape, **_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nmore")
+
+    monkeypatch.setattr(torch, "empty", empty)
+    reader = FrameReader([index], batch_size=8, decoding=ON_CPU)
+    message = r"PyTorch cannot allocate frames of \[8, 96, 128, 3\] on cpu"
+    with pytest.raises(BackendError, match=message) as caught:
+        list(reader)
+    assert is_out_of_memory(caught.value.__cause__)
+    assert "\n" not in str(caught.value)
+
+
+@needs_gpu
+def test_gpu_frames_stay_there_except_one_keyframe_per_decoder(index):
+    tensors, arrays, readers = both([index], ON_GPU, workers=1)
+    check(tensors, arrays, "cuda")
+    assert 0 < readers[0].counters.brought_down_bytes < 3 * 96 * 128 * 3

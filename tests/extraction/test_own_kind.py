@@ -24,6 +24,7 @@ from headrace.extraction.pilot import pilot
 from headrace.extraction.progress_recorder import StepTimer
 from headrace.video.frame_format import Crop, FrameFormat
 
+pytestmark = pytest.mark.usefixtures("forked_children")
 SHAPE = FrameFormat(crop=Crop(top=8, left=16, height=64, width=96), size=(32, 48))
 
 

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image, features
 
 from headrace.errors import BackendError
-from headrace.extraction.image_encoder import FORMATS, ImageEncoder
-from headrace.extraction.videos import image_name, video_names
+from headrace.extraction.extraction_plan import video_names
+from headrace.extraction.image_encoder import FORMATS, ImageEncoder, image_name
 
 FRAME = np.random.default_rng(0).integers(0, 255, (40, 60, 3), np.uint8)
 
@@ -66,6 +66,8 @@ def test_long_names_are_truncated_and_stay_unique():
 
 
 def test_image_names_have_index_and_time_and_sort_in_order():
-    names = [image_name("shot_", "a", n, Fraction(n, 25), 1_000_000, "png") for n in (7, 100)]
+    shots = ImageEncoder(prefix="shot_")
+    names = [image_name(shots, "a", n, Fraction(n, 25), 1_000_000) for n in (7, 100)]
     assert names == ["shot_a_000007_0.280s.png", "shot_a_000100_4.000s.png"] == sorted(names)
-    assert image_name("", "a", 7, Fraction(0), 10_000_001, "jpg") == "a_00000007_0.000s.jpg"
+    jpg = ImageEncoder(format="jpg")
+    assert image_name(jpg, "a", 7, Fraction(0), 10_000_001) == "a_00000007_0.000s.jpg"

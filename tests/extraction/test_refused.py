@@ -16,12 +16,12 @@ from headrace.extraction.features import (
     export,
     feature_options,
     feature_result,
+    feature_table,
+    load_feature_model,
     model_spec,
-    signature_probe,
-    table_columns,
 )
 from headrace.extraction.features.feature_folder import FeatureFolder
-from headrace.extraction.features.feature_table import write_tables
+from headrace.extraction.features.table_store import write_tables
 from headrace.extraction.journal import HOME, Journal
 from headrace.extraction.proxies import proxy_options
 from headrace.extraction.ray import settings
@@ -30,7 +30,7 @@ from tests.kit.pages import calls_of, check_message
 
 MODULES = (
     *(extraction_options, frame_batches, frame_reader, image_encoder, feature_options),
-    *(feature_result, model_spec, table_columns, proxy_options, settings, running, test_values),
+    *(feature_result, model_spec, feature_table, proxy_options, settings, running, test_values),
     *(test_journal, test_options, feature_rows),
 )
 
@@ -70,7 +70,7 @@ def names(tmp_path, monkeypatch):
         return journal
 
     def measured(model, samples=running.sampling("fps 1")):  # noqa: B008
-        return signature_probe.measure_signature(model, samples, running.CPU)
+        return load_feature_model.measure_signature(model, samples, running.CPU)
 
     own = {"pool": pool, "export_from": export_from, "journal": journal, "measured": measured}
     own |= {"tables": tables, "write": write, "written": written, "np": np}

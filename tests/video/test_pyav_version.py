@@ -19,7 +19,7 @@ from headrace.decode.converter import ArrayConverter
 from headrace.decode.open_decoder import capabilities_of, open_decoder
 from headrace.decode.yuv420 import Yuv420Unpacker, yuv_to_rgb
 from headrace.errors import BackendError, DecodeError
-from headrace.extraction.proxies.encoder import check_encoder
+from headrace.extraction.proxies.proxy_options import check_encoder
 from headrace.testing.synth import PALETTE_LASTS, Look, SynthClip, read_number
 from headrace.video import codec, packet_table, pyav_version, reference_codec, reference_decode
 from headrace.video.container import open_container

@@ -1,6 +1,6 @@
 """`headrace extract features`: model outputs for frames or clips of many videos, in tables."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from headrace.cli.config_flags import JSON, configured, flag_of, option, parameters, with_parameters
 from headrace.cli.extract_options import (
@@ -13,7 +13,7 @@ from headrace.cli.extract_options import (
 )
 from headrace.cli.extract_run import OutputNouns, run_extraction
 from headrace.errors import ConfigError
-from headrace.extraction.features.feature_options import FeatureOptions
+from headrace.extraction.features.feature_options import FeatureOptions, sized
 from headrace.extraction.features.model_spec import (
     ClipShape,
     FeatureModelSpec,
@@ -23,11 +23,9 @@ from headrace.extraction.features.model_spec import (
     TorchvisionModelSpec,
     WorkerResources,
 )
+from headrace.extraction.ray.settings import ActorResources, RaySettings
 from headrace.models.compute import Precision
 from headrace.sampling.selection import EveryNth
-
-if TYPE_CHECKING:
-    from headrace.extraction.ray.settings import RaySettings
 
 _OF_TORCHVISION: Final = parameters(TorchvisionModelSpec, only="layer weights prep_level")
 _PARAMETERS: Final = (
@@ -137,11 +135,8 @@ def _sampling_of(typed: dict[str, Any]) -> SampleSpec:
     return SampleSpec(selection=selection_of(typed), clip=clip)
 
 
-def _cluster_of(typed: dict[str, Any]) -> "RaySettings | None":
+def _cluster_of(typed: dict[str, Any]) -> RaySettings | None:
     """Return the cluster named by `--ray` with its resources; None without `--ray`."""
-    from headrace.extraction.ray.open_cluster import sized
-    from headrace.extraction.ray.settings import ActorResources, RaySettings
-
     if typed["ray"] is None:
         return None
     slot = ActorResources.of(typed["device"])

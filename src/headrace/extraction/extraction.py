@@ -24,12 +24,12 @@ from headrace.extraction.extraction_plan import (
     ExtractionResult,
     KindSummary,
     Progress,
+    Videos,
     Wanted,
     whole_video,
 )
 from headrace.extraction.journal import Journal, JournalEntry, Lost, Outcome, entry_errors
 from headrace.extraction.progress_recorder import ProgressRecorder
-from headrace.extraction.videos import Videos
 from headrace.planning.chunks import Chunk
 from headrace.profiling.input_records import LostFrame, lost_frame, summarize_all, with_content
 from headrace.profiling.machine import provenance

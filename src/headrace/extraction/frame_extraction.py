@@ -1,8 +1,8 @@
-"""Frames of videos as image files: options, plan and estimate."""
+"""Frames of videos as image files: options, worker, plan and estimate."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from io import BytesIO
 from typing import Any, ClassVar, Final
 
@@ -10,22 +10,25 @@ import numpy as np
 
 from headrace.atomic_file import write_bytes_whole
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.errors import ConfigError
+from headrace.decode.frame_outputs import Array
+from headrace.decode.protocol import DecodeCounters, Decoder
+from headrace.errors import ConfigError, MediaError
+from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, plan_jobs, run_worker
 from headrace.extraction.extraction import Extraction
 from headrace.extraction.extraction_options import ExtractionOptions, RequestedVideo, encodable
 from headrace.extraction.extraction_plan import Progress, Wanted, sample_offsets
-from headrace.extraction.frame_worker import FrameRow, extract_frames, rows_of
-from headrace.extraction.image_encoder import ImageEncoder
+from headrace.extraction.image_encoder import ImageEncoder, image_name
 from headrace.extraction.journal import Journal, JournalEntry, Lost, Outcome
 from headrace.extraction.pilot import PixelEstimate, pilot
-from headrace.extraction.videos import frame_file
+from headrace.extraction.progress_recorder import StepTimer
 from headrace.extras import check_extra
 from headrace.planning.chunks import Chunk, chunks_of
 from headrace.profiling.number_format import counted
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.run_records import Role
-from headrace.runtime.child_process import ChildFunction
-from headrace.sampling.selection import Selection
+from headrace.runtime.child_process import ChildFunction, Json
+from headrace.runtime.worker_pool import ChunkReporter
+from headrace.sampling.selection import Selection, selection_of
 from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import to_seconds
 
@@ -57,6 +60,106 @@ class FrameExtractionOptions(ExtractionOptions):
             "rate": self.rate,
             "decode": DecoderConfig.parse(self.decode).name,
         }
+
+
+@dataclass(frozen=True)
+class FrameRow:
+    """One image file."""
+
+    index: int
+    """Index of the frame in presentation order."""
+    pts: int
+    """Presentation time, in ticks of the video."""
+    height: int
+    width: int
+    """Width of the image."""
+    is_concealed: bool
+    """Whether the frame is damaged, with FFmpeg's error concealment."""
+    file: str
+    """Path in the output folder."""
+    bytes: int
+    """Bytes of the file."""
+
+
+def entry_of(rows: Sequence[FrameRow], lost: Sequence[Lost]) -> JournalEntry:
+    """Return the journal entry of a chunk, in order of its frames."""
+    rows = sorted(rows, key=lambda row: row.index)
+    return JournalEntry(
+        files=tuple((row.file, row.bytes) for row in rows),
+        facts={"frames": [astuple(row)[:-2] for row in rows], "lost": [list(row) for row in lost]},
+    )
+
+
+def rows_of(entry: JournalEntry) -> Iterator[FrameRow]:
+    """Yield the images of a chunk, in order of their frames."""
+    for facts, (file, num_bytes) in zip(entry.facts["frames"], entry.files, strict=True):
+        index, pts, height, width, is_concealed = facts
+        yield FrameRow(index, pts, height, width, is_concealed, file, num_bytes)
+
+
+def extract_frames(argument: Json, send: Callable[[Json], None]) -> Json:
+    """Run all remaining chunks: see `Extraction.pool_task`."""
+    return run_worker(argument, send, FrameWorker)
+
+
+class FrameWorker(ChunkWorker):
+    """Writes the images of chunks."""
+
+    def __init__(self, argument: dict[str, Any], journal: Journal) -> None:
+        """Open nothing yet: see `ChunkWorker`."""
+        super().__init__(argument, journal)
+        self._selection = selection_of(str(self.request.asked["frames"]))
+        self._pictures = ImageEncoder.of_asked(self.request.asked)
+
+    def run_chunk(self, reporter: ChunkReporter) -> None:
+        """Run one chunk, except for images recorded by an earlier run."""
+        chunk, _ = chunk_of(reporter.payload)
+        decoder = self.decoder_of(chunk.video)
+        before = DecodeCounters() + decoder.counters
+        partial = self.journal.partial_entries([reporter.chunk]).values()
+        rows = [row for entry in partial for row in rows_of(entry)]
+        losses: list[Lost] = []
+        wanted = chunk.of(self._selection.of(decoder.index))
+        wanted = wanted[~np.isin(wanted, [row.index for row in rows])]
+
+        def record_step(step: Json) -> None:
+            self.journal.write_partial(reporter.chunk, entry_of(rows, []))
+            reporter.send(step)
+
+        timer = StepTimer(chunk.video, record_step, self.clock)
+        for job in plan_jobs(decoder.index, wanted, conceals=self.request.conceals):
+            start = len(rows)
+            try:
+                for index, pixels in timer.time_items("decode", decoder.run(job)):
+                    rows.append(self._write(chunk.video, decoder, index, pixels, timer))
+                    timer.count_frame(index)
+            except MediaError as error:
+                if self.raises:
+                    raise
+                written = {row.index for row in rows[start:]}
+                losses += [Lost(index, str(error)) for index in job.wanted if index not in written]
+        timer.end_step()
+        cost = decoder.counters - before
+        self.finish(reporter, entry_of(rows, losses), cost, lost=len(losses))
+
+    def _write(
+        self, video: int, decoder: Decoder[Array], index: int, pixels: Array, timer: StepTimer
+    ) -> FrameRow:
+        """Write the image of a frame."""
+        with timer.part("encode"):
+            content = self._pictures.encode(pixels)
+        name = _file_name(self._pictures, self.request.videos[video].name, decoder.index, index)
+        with timer.part("write"):
+            write_bytes_whole(self.journal.folder / name, content)
+        return FrameRow(
+            index=index,
+            pts=int(decoder.index.pts[index]),
+            height=pixels.shape[0],
+            width=pixels.shape[1],
+            is_concealed=index in decoder.concealed,
+            file=name,
+            bytes=len(content),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +235,7 @@ class FrameExtraction(Extraction[FrameExtractionOptions]):
             chunk = plan.by_name[name]
             for loss in progress.unfinished[name].lost:
                 video, index = plan.request.videos[chunk.video].name, plan.indexes[chunk.video]
-                file = frame_file(self.options.pictures, video, index, loss.index)
+                file = _file_name(self.options.pictures, video, index, loss.index)
                 with suppress(OSError):
                     (journal.folder / file).unlink()
         if not progress.without(plan.chunks):
@@ -161,6 +264,11 @@ class FrameExtraction(Extraction[FrameExtractionOptions]):
             least_bytes=min(samples.sizes, default=None),
             most_bytes=max(samples.sizes, default=None),
         )
+
+
+def _file_name(pictures: ImageEncoder, video: str, index: StreamIndex, frame: int) -> str:
+    seconds = to_seconds(int(index.pts[frame]), index.info.time_base)
+    return image_name(pictures, video, frame, seconds, len(index))
 
 
 def _table_row(video: RequestedVideo, index: StreamIndex, row: FrameRow) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
 from io import BytesIO
 from typing import Annotated, Any, Final, Literal, get_args
 
@@ -40,6 +41,8 @@ _FORMAT_INFO: Final[dict[ImageFormat, _FormatInfo]] = {
 }
 _ALWAYS: Final = ("format", "quality", "prefix")
 """Options in every request, even at their defaults."""
+_DIGITS: Final = 6
+"""Min digits of a frame index in a file name."""
 _PNG_LEVEL: Final = 4
 """Compression level of zlib, 1 to 9. Pillow's default, 6, takes twice as long; files are 6 %
 smaller."""
@@ -148,3 +151,20 @@ class ImageEncoder:
     def cost_of(self, size: tuple[int, int]) -> float:
         """Return the cost of encoding a frame of (height, width) `size`, in decoded pixels."""
         return size[0] * size[1] * _FORMAT_INFO[self.format].cost
+
+
+def image_name(
+    pictures: ImageEncoder, video: str, index: int, seconds: Fraction, num_frames: int
+) -> str:
+    """Return `shot_street_000120_4.004s.png`; names sort in presentation order.
+
+    Args:
+        pictures: Prefix and format.
+        video: Name of the video.
+        index: Index of the frame.
+        seconds: Presentation time.
+        num_frames: Frames of the video.
+    """
+    digits = max(_DIGITS, len(str(num_frames - 1)))
+    number = f"{index:0{digits}d}"
+    return f"{pictures.prefix}{video}_{number}_{float(seconds):.3f}s.{pictures.format}"

@@ -4,7 +4,7 @@ import pytest
 
 from extraction.features.feature_rows import facts, write_folder
 from headrace import read_features
-from headrace.extraction.features.feature_table import write_tables
+from headrace.extraction.features.table_store import write_tables
 
 
 @pytest.fixture(scope="module", autouse=True)

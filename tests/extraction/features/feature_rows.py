@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow.parquet
 
 from headrace.extraction.features import feature_result
-from headrace.extraction.features.feature_table import write_tables
-from headrace.extraction.features.table_columns import TableFacts
+from headrace.extraction.features.feature_table import TableFacts
+from headrace.extraction.features.table_store import write_tables
 
 
 def facts(**fields):

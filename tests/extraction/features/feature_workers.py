@@ -15,13 +15,12 @@ from headrace.cache.redis_store import RedisStore
 from headrace.decode.index_store import IndexStore
 from headrace.errors import MediaError
 from headrace.extraction.chunk_worker import run_worker
+from headrace.extraction.extraction_plan import Videos
 from headrace.extraction.features import feature_options, feature_result
 from headrace.extraction.features.feature_extraction import FeatureExtraction, FeaturePlan
 from headrace.extraction.features.feature_options import FeatureOptions
 from headrace.extraction.features.feature_worker import FeatureWorker
-from headrace.extraction.features.model_signature import ModelSignature
-from headrace.extraction.features.model_spec import OwnModel, SampleSpec
-from headrace.extraction.videos import Videos
+from headrace.extraction.features.model_spec import ModelSignature, OwnModel, SampleSpec
 from headrace.sampling.selection import selection_of
 
 FACTS = ModelSignature(

@@ -59,6 +59,11 @@ def maps():
     return lambda batch: batch[:, 0].float()
 
 
+def numbers_or_colors():
+    """A number for wide frames, three for others."""
+    return lambda batch: batch.float().mean((1, 2, 3) if batch.shape[-1] > 100 else (2, 3))
+
+
 class SizesSeen:
     """Height and width of the batch."""
 

@@ -326,6 +326,8 @@ def test_a_failing_model_ends_the_run_with_an_error(clips):
         run(own("full"), clips, sampling())
     with pytest.raises(ConfigError, match=r"the model returned \[96, 128\] and \[64, 80\]"):
         run(own("maps"), clips, sampling())
+    with pytest.raises(ConfigError, match=r"the model returned \[\] and \[3\]"):
+        run(own("numbers_or_colors"), clips, sampling())
 
 
 @pytest.mark.parametrize(("height", "width"), [(24, 32), (48, 64), (40, 90)])

@@ -10,16 +10,10 @@ from cli.kit import python
 from extraction.features.running import CPU, listed, own, sampling
 from headrace.cache.content_digests import ContentDigests
 from headrace.errors import BackendError, ConfigError
-from headrace.extraction.features import signature_cache
-from headrace.extraction.features.load_feature_model import load_feature_model
+from headrace.extraction.features import model_signature
+from headrace.extraction.features.load_feature_model import load_feature_model, measure_signature
+from headrace.extraction.features.model_signature import FILE, KnownFacts, feature_facts, request_of
 from headrace.extraction.features.model_spec import Numerics, SampleSpec, TorchvisionModelSpec
-from headrace.extraction.features.signature_cache import (
-    FILE,
-    KnownFacts,
-    feature_facts,
-    request_of,
-)
-from headrace.extraction.features.signature_probe import measure_signature
 from headrace.testing.fake_clock import FakeClock
 from weights import mobilenet
 
@@ -55,8 +49,8 @@ def test_a_signature_has_the_shape_and_all_inputs_of_a_result(facts):
 def test_a_signature_is_measured_in_a_child_without_pytorch_in_the_parent(tmp_path, facts):
     script = (
         "import sys; from pathlib import Path\n"
-        "from headrace.extraction.features.signature_cache import feature_facts\n"
-        "from headrace.extraction.features.signature_cache import KnownFacts\n"
+        "from headrace.extraction.features.model_signature import feature_facts\n"
+        "from headrace.extraction.features.model_signature import KnownFacts\n"
         "from headrace.extraction.features.model_spec import SampleSpec\n"
         "from headrace.extraction.features.model_spec import TorchvisionModelSpec, Numerics\n"
         "spec = TorchvisionModelSpec(name='squeezenet1_1', weights='none')\n"
@@ -80,15 +74,15 @@ WORKER = """
 import sys
 
 import headrace.extraction.features.feature_worker
-from headrace.extraction.features.load_feature_model import load_feature_model
+from headrace.extraction.features.load_feature_model import measure_signature
 from headrace.extraction.features.model_spec import Numerics, OwnModel, SampleSpec
 
-model = load_feature_model(OwnModel(build="means:Mean"), SampleSpec(), Numerics())
-print(*model.probe(None), "torchvision" in sys.modules)
+facts, _ = measure_signature(OwnModel(build="means:Mean"), SampleSpec(), Numerics())
+print(*facts.shape, "torchvision" in sys.modules)
 """
 
 
-def test_a_worker_with_a_custom_model_does_not_import_torchvision(tmp_path):
+def test_a_worker_and_a_signature_of_a_custom_model_do_not_import_torchvision(tmp_path):
     """Its import takes longer than all others of a worker, except PyTorch."""
     (tmp_path / "means.py").write_text(MODEL)
     path = os.pathsep.join([str(tmp_path), *sys.path])
@@ -105,14 +99,14 @@ OTHERS = [
 
 
 def test_a_cached_signature_is_not_measured_again(tmp_path, facts, monkeypatch):
-    monkeypatch.setattr(signature_cache, "run_children", None)
+    monkeypatch.setattr(model_signature, "run_children", None)
     with KnownFacts(tmp_path) as known:
         known.keep(request_of(listed(), FRAMES, CPU), facts, [])
     with KnownFacts(tmp_path) as known:
         assert feature_facts(listed(), FRAMES, CPU, known) == facts
         assert [known.find(request_of(*other)) for other in OTHERS] == [None] * len(OTHERS)
         # Other versions of packages have other signatures.
-        version = "headrace.extraction.features.signature_cache.version"
+        version = "headrace.extraction.features.model_signature.version"
         monkeypatch.setattr(version, lambda name: "99.0")
         assert known.find(request_of(listed(), FRAMES, CPU)) is None
 
@@ -176,7 +170,7 @@ def test_an_error_of_the_child_is_raised_in_the_parent(known, monkeypatch):
         result = call.function(call.argument, lambda message: None)
         return [SimpleNamespace(has_succeeded=True, result=result)]
 
-    monkeypatch.setattr(signature_cache, "run_children", run_in_process)
+    monkeypatch.setattr(model_signature, "run_children", run_in_process)
     with pytest.raises(ConfigError, match="no layer 'layer9'"):
         feature_facts(listed(layer="layer9"), FRAMES, CPU, known)
     with pytest.raises(BackendError, match="device cuda:7 needs a GPU"):

@@ -14,8 +14,24 @@ from extraction.extracting import write_clips
 from extraction.faults import interrupt_the_parent, run_until_killed
 from extraction.features import feature_workers
 from extraction.features.feature_workers import planned
+from extraction.features.running import (
+    CPU,
+    check_close,
+    check_equal,
+    expected,
+    listed,
+    loaded,
+    sampling,
+)
 from headrace.errors import ConfigError
+from headrace.extraction.features.feature_extraction import FeatureExtraction
+from headrace.extraction.features.feature_options import FeatureOptions
+from headrace.extraction.features.feature_set import read_features
+from headrace.extraction.features.load_feature_model import measure_signature
+from headrace.extraction.features.model_signature import KnownFacts, request_of
+from headrace.extraction.features.model_spec import WorkerResources
 from headrace.extraction.progress_recorder import ProgressRecorder
+from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = pytest.mark.usefixtures("forked_children")
 LENGTHS = (48, 24, 36)
@@ -181,9 +197,11 @@ def test_each_sample_is_counted_once_as_soon_as_possible():
     assert counts == [4, 4, 0, 2, 0, 3]
 
 
-@pytest.mark.parametrize("cache", ["none", "sqlite"])
-def test_three_workers_write_the_same_rows_as_one_with_digests(clips, run, tmp_path, cache):
-    run(out=tmp_path / "one", cache=cache)
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_three_workers_write_the_same_rows_as_one_with_digests(
+    clips, run, tmp_path, results, is_cached
+):
+    run(out=tmp_path / "one", **(results if is_cached else {}))
     run(out=tmp_path / "three", workers=3)
     table = without_times(tmp_path / "one")
     assert table == without_times(tmp_path / "three")
@@ -256,13 +274,12 @@ def test_a_truncated_or_deleted_table_is_computed_again(run, out):
     assert features(out) == SAMPLES
 
 
-def test_cached_results_equal_computed_ones(run, tmp_path):
-    cache = str(tmp_path / "results.sqlite")
-    run(out=tmp_path / "computed", workers=2, cache=cache)
-    extracted = run(NO_WORKER, out=tmp_path / "cached", cache=cache)
+def test_cached_results_equal_computed_ones(run, tmp_path, results):
+    run(out=tmp_path / "computed", workers=2, **results)
+    extracted = run(NO_WORKER, out=tmp_path / "cached", **results)
     assert without_times(tmp_path / "cached") == without_times(tmp_path / "computed")
     assert (set(hits(tmp_path / "cached")), set(hits(tmp_path / "computed"))) == ({True}, {False})
-    note = f"12 of 12 chunks were found in the cache {cache}"
+    note = f"12 of 12 chunks were found in the cache {results['cache']}"
     assert note in extracted.session.notes
 
 
@@ -317,3 +334,55 @@ def test_an_estimate_can_be_interrupted(prepare, out):
     with pytest.raises(KeyboardInterrupt):
         prepare(interrupt_the_parent).estimate()
     assert not out.exists()
+
+
+SIZES = ((64, 96), (96, 64), (64, 96))
+FOURTH = sampling("every 4")
+MODEL = listed()
+
+
+@pytest.fixture(scope="module")
+def two_sizes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("clips")
+    return [
+        write_clip(folder / f"clip{n}", SynthClip(num_frames=24, gop=8, size=size, b_frames=2))
+        for n, size in enumerate(SIZES)
+    ]
+
+
+@pytest.fixture
+def extracted(two_sizes, tmp_path, results):
+    """Return a function that runs an extraction; it returns video name → array, and notes."""
+
+    def run(name, *, batch_size=16, workers=1, cache=results["cache"], **prepared):
+        options = FeatureOptions(
+            sources=tuple(map(str, two_sizes)),
+            model=MODEL,
+            out=tmp_path / name,
+            sampling=FOURTH,
+            effort=WorkerResources(batch_size=batch_size),
+            workers=workers,
+            cache=cache,
+        )
+        result = FeatureExtraction.prepare(options, **prepared).run()
+        assert (result.session.outcome, result.came) == ("complete", 18)
+        videos = read_features(options.out)
+        features = {name: video.features.numpy() for name, video in videos.items()}
+        return features, result.session.notes
+
+    return run
+
+
+def test_features_equal_a_plain_loop_for_any_workers_batches_and_caches(two_sizes, extracted):
+    with KnownFacts() as known:  # in a child, test_facts.py measures it
+        known.keep(request_of(MODEL, FOURTH, CPU), measure_signature(MODEL, FOURTH, CPU)[0], [])
+    features = expected(loaded(MODEL, FOURTH), two_sizes, FOURTH)
+    by_loop = {path.stem: features[video] for video, path in enumerate(two_sizes)}
+    computed, _ = extracted("one", batch_size=16, workers=1)
+    check_close(computed, by_loop)
+    cached, notes = extracted("cached", function=feature_workers.start_no_worker)
+    assert any(note.startswith("9 of 9 chunks were found in the cache") for note in notes)
+    check_equal(cached, computed)
+    uncached, notes = extracted("two", batch_size=1, workers=2, cache="none")
+    assert not any("found in the cache" in note for note in notes)
+    check_close(uncached, by_loop)

@@ -17,9 +17,9 @@ from torchvision import transforms
 from torchvision.models.feature_extraction import create_feature_extractor
 
 from extraction.features.running import CPU, own
+from headrace.extraction.features.load_feature_model import measure_signature
 from headrace.extraction.features.model_spec import SampleSpec
 from headrace.extraction.features.own_state import imported_code, own_state
-from headrace.extraction.features.signature_probe import measure_signature
 
 
 class Colour(Enum):

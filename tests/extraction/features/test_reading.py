@@ -14,7 +14,7 @@ from headrace.errors import ConfigError
 from headrace.extraction.extraction_options import OutputSpec, RequestedVideo
 from headrace.extraction.features.feature_folder import FeatureFolder
 from headrace.extraction.features.feature_result import Lost
-from headrace.extraction.features.feature_table import write_tables
+from headrace.extraction.features.table_store import write_tables
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

@@ -18,9 +18,14 @@ from headrace.extraction.features.feature_result import (
     Samples,
     VideoName,
 )
-from headrace.extraction.features.feature_table import TableFile, TableOutput, write_tables
-from headrace.extraction.features.table_columns import columns_of, schema_of
-from headrace.extraction.features.table_store import PartFiles, TableStore, gather
+from headrace.extraction.features.feature_table import TableFile, columns_of, schema_of
+from headrace.extraction.features.table_store import (
+    PartFiles,
+    TableOutput,
+    TableStore,
+    gather,
+    write_tables,
+)
 from headrace.extraction.journal import Journal
 from headrace.planning.chunks import Chunk
 from headrace.records import from_dict
@@ -40,9 +45,9 @@ def read(path):
 
 def write_features(path, rows, table_facts):
     """Write rows as the only table of a new folder, `path`."""
-    [written] = write_tables(path.parent, rows, table_facts)
-    assert written.path == path
-    return written
+    [(written, chunk_ids)] = write_tables(path.parent, rows, table_facts)
+    assert written == path
+    return chunk_ids
 
 
 def damage_of(path):
@@ -66,10 +71,9 @@ def test_rows_survive_a_table(path, dtype, shape):
     table_facts = facts(**kind, clip_len=16, stride=2)
     rows = [row("a", 0, 40, **kind), failed("a", 40, 80, **kind)]
     rows += [row("b", 0, 0, **kind), row("b", 0, 10, **kind)]
-    written = write_features(path, rows, table_facts)
-    assert TableFile(written.path).facts == table_facts
-    assert list(map(comparable, read(written.path))) == list(map(comparable, rows))
-    assert written.chunk_ids == tuple(row.chunk_id for row in rows)
+    assert write_features(path, rows, table_facts) == [row.chunk_id for row in rows]
+    assert TableFile(path).facts == table_facts
+    assert list(map(comparable, read(path))) == list(map(comparable, rows))
 
 
 def test_a_table_has_the_documented_columns(holds, path):
@@ -82,9 +86,10 @@ def test_a_large_table_is_finished_and_the_next_one_started(tmp_path):
     rows = [row("a", start, start + 4) for start in range(0, 3 * 4096, 4)]
     written = list(write_tables(tmp_path, rows, facts(), table_bytes=20_000))
     assert names(tmp_path) == [f"features-{k:05d}.parquet" for k in range(2)]
-    assert sorted(tmp_path.iterdir()) == [table.path for table in written]
-    chunk_ids = [chunk_id for table in written for chunk_id in table.chunk_ids]
-    assert chunk_ids == [row.chunk_id for row in rows]
+    assert sorted(tmp_path.iterdir()) == [path for path, _ in written]
+    assert [name for _, chunk_ids in written for name in chunk_ids] == [
+        row.chunk_id for row in rows
+    ]
 
 
 def test_rows_are_consumed_only_as_needed(tmp_path):
@@ -93,7 +98,7 @@ def test_rows_are_consumed_only_as_needed(tmp_path):
         raise AssertionError("rows were consumed too early")
 
     tables = write_tables(tmp_path, rows(), facts(shape=(1 << 20,)), table_bytes=1)
-    assert next(tables).chunk_ids == ("a-00000000-00000004",)
+    assert next(tables)[1] == ["a-00000000-00000004"]
     tables.close()
     assert names(tmp_path) == ["features-00000.parquet"]
 
@@ -101,7 +106,7 @@ def test_rows_are_consumed_only_as_needed(tmp_path):
 def test_new_tables_are_numbered_after_existing_and_damaged_ones(tmp_path, write):
     (tmp_path / "features-00002.parquet").touch()
     (tmp_path / "features-00006.parquet.damaged").touch()
-    assert [written.path.name for written in write(row("a", 0, 4))] == ["features-00007.parquet"]
+    assert [path.name for path, _ in write(row("a", 0, 4))] == ["features-00007.parquet"]
 
 
 def test_an_interrupted_write_leaves_no_table(tmp_path):

@@ -21,13 +21,9 @@ from headrace.extraction.features.feature_result import (
     Samples,
     Times,
 )
-from headrace.extraction.features.model_signature import (
-    KeyMaker,
-    Lookup,
-    ModelSignature,
-    decode_facts,
-)
+from headrace.extraction.features.model_signature import KeyMaker, Lookup, decode_facts
 from headrace.extraction.features.model_spec import (
+    ModelSignature,
     Numerics,
     OwnModel,
     SampleSpec,

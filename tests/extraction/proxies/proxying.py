@@ -9,10 +9,9 @@ import av
 from extraction.faults import before, crash, fill_the_disk, kill_both
 from headrace.decode.index_store import IndexStore
 from headrace.extraction.journal import Journal
-from headrace.extraction.proxies import make_proxy as making
+from headrace.extraction.proxies import encoder, proxy_extraction
 from headrace.extraction.proxies.encoder import ProxyFile
-from headrace.extraction.proxies.make_proxy import ProxyWorker, make_proxies
-from headrace.extraction.proxies.proxy_extraction import ProxyMaking
+from headrace.extraction.proxies.proxy_extraction import ProxyMaking, ProxyWorker, make_proxies
 from headrace.extraction.proxies.proxy_options import ProxyOptions, proxy_size
 
 
@@ -62,7 +61,7 @@ def has_a_damaged_disk(*arguments):
             file.seek(path.read_bytes().index(box.encode()) + int(offset))
             file.write(bytes(200))
 
-    before(making, "packets_of", act=damage)
+    before(encoder, "packets_of", act=damage)
     return make_proxies(*arguments)
 
 
@@ -70,7 +69,7 @@ def is_killed_with_its_parent(*arguments):
     """SIGKILL of worker and parent after the n-th frame of a proxy, or between its files."""
     moment = os.environ["HEADRACE_TEST_MOMENT"]
     if moment == "facts":
-        before(making, "write_proxy_entry", act=kill_both)
+        before(proxy_extraction, "write_proxy_entry", act=kill_both)
     elif moment == "entry":
         before(Journal, "write", act=kill_both)
     else:

@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 
 from headrace.errors import BackendError
-from headrace.extraction.proxies.encoder import PlayTimes, ProxyFile, ProxyFormat, check_encoder
-from headrace.extraction.proxies.proxy_options import ExactSize, ShorterSide, proxy_size
-from headrace.extraction.proxies.quality import QualityMeter
+from headrace.extraction.proxies.encoder import PlayTimes, ProxyFile, ProxyFormat, QualityMeter
+from headrace.extraction.proxies.proxy_options import (
+    ExactSize,
+    ShorterSide,
+    check_encoder,
+    proxy_size,
+)
 from headrace.testing.synth import SynthClip, write_clip
 
 BT601 = (5, 1)

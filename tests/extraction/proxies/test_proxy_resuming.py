@@ -11,10 +11,9 @@ from extraction.faults import run_until_killed
 from extraction.proxies import proxying
 from extraction.proxies.proxying import make
 from headrace.decode.proxies import LIST, read_rows
-from headrace.extraction.proxies.make_proxy import make_proxies
+from headrace.extraction.proxies.proxy_extraction import make_proxies
 from headrace.testing import damage
 
-pytestmark = pytest.mark.usefixtures("forked_children")
 ALL = sum(LENGTHS)
 
 

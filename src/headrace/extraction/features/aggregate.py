@@ -18,8 +18,8 @@ from headrace.errors import ConfigError, reason_of
 from headrace.extraction.extraction_options import encodable
 from headrace.extraction.features.feature_folder import FeatureFolder, ListedVideo
 from headrace.extraction.features.feature_result import VideoName
-from headrace.extraction.features.feature_table import PATTERN, TableOutput
-from headrace.extraction.features.table_columns import METADATA, TableFacts
+from headrace.extraction.features.feature_table import METADATA, PATTERN, TableFacts
+from headrace.extraction.features.table_store import TableOutput
 
 Pooling = Literal["mean", "max"]
 """Pooling of a video's features, element by element."""

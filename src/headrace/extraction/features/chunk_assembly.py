@@ -1,7 +1,7 @@
-"""Chunks in progress: their samples fill model batches, and their features are collected."""
+"""Chunks in progress: frames read in pieces, samples in batches for the model, and results."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -10,16 +10,173 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.extraction.features.chunk_reader import ChunkPlan, Piece
+from headrace.decode.frame_outputs import Array
+from headrace.decode.open_decoder import LatestDecoder
+from headrace.decode.protocol import DecodeJob, Decoder, JobResult, OnError, run_job
+from headrace.errors import MediaError
+from headrace.extraction.chunk_worker import group_jobs, plan_jobs
 from headrace.extraction.features.feature_result import (
     ChunkResult,
     ResultInfo,
     Samples,
     Times,
-    shape_error,
 )
+from headrace.extraction.features.model_spec import SampleSpec
 from headrace.extraction.journal import Lost
+from headrace.planning.chunks import Chunk
+from headrace.runtime.buffer_pool import BatchBufferPool
 from headrace.runtime.clock import Clock
+from headrace.video.stream_index import StreamIndex
+
+_PIECE_BYTES = 48 << 20
+"""Bytes of decoded frames in a piece: 17 frames of 720p."""
+_BUFFERS = 8
+"""Max pieces with reused memory."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ChunkPlan:
+    """Samples of a chunk, and their frames."""
+
+    chunk: Chunk
+    index: StreamIndex
+    """Index of its video."""
+    starts: NDArray[np.int64]
+    """int64 [n]: first frame of each sample, ascending."""
+    frames: NDArray[np.int64]
+    """int64 [n, T]: frames of each sample."""
+    wanted: NDArray[np.int64]
+    """int64: frames decoded for the chunk, ascending, each once."""
+    goes_on: bool
+    """Whether the decoder may continue into the next chunk of the video."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Piece:
+    """Part of a chunk: decoded frames."""
+
+    plan: ChunkPlan
+    frames: Array
+    """uint8 [k, H, W, 3], RGB: successfully decoded frames, ascending."""
+    index: NDArray[np.int64]
+    """int64 [k]: indices of the frames."""
+    until: int
+    """Frame index below which all frames of the chunk are decoded or lost."""
+    concealed: frozenset[int] = frozenset()
+    """Indices of damaged frames with FFmpeg's error concealment."""
+    lost: dict[int, str] = field(default_factory=dict)
+    """Index of a lost frame → cause."""
+    decoded: int
+    """Frames returned by the codec."""
+    decode_ns: int
+    decoded_ns: int
+    """Time of completion."""
+    is_last: bool
+
+
+UnreadableChunk = tuple[Chunk, MediaError]
+"""Chunk of a video that cannot be opened, or has changed, and the reason."""
+
+
+class ChunkReader:
+    """Reads chunks one after another; keeps the last video open. For one thread."""
+
+    def __init__(
+        self,
+        open_video: Callable[[int], Decoder[Array]],
+        sampling: SampleSpec,
+        *,
+        on_error: OnError,
+        max_frames: Callable[[tuple[int, int]], int],
+        clock: Clock,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            open_video: Video number → its decoder; may raise MediaError.
+            sampling: Definition of a sample.
+            on_error: Policy for bad media.
+            max_frames: (height, width) → max frames of a piece.
+            clock: Clock for decode times.
+        """
+        self._open_video, self._sampling = open_video, sampling
+        self._on_error, self._max_frames, self._clock = on_error, max_frames, clock
+        self._buffers = BatchBufferPool(_BUFFERS)
+        self._latest = LatestDecoder(self._open)
+        self._starts: NDArray[np.int64] = np.zeros(0, np.int64)
+
+    def read(self, chunk: Chunk) -> Iterator[Piece | UnreadableChunk]:
+        """Yield the frames of a chunk, in order, in pieces; the last piece has `is_last`.
+
+        Memory of frames is reused when no caller holds a reference.
+
+        Raises:
+            MediaError: bad media, with `on_error` "raise".
+            BackendError: the backend cannot decode the video.
+        """
+        try:
+            decoder = self._latest.of(chunk.video)
+        except MediaError as error:
+            if self._on_error == "raise":
+                raise
+            yield chunk, error
+            return
+        plan = self._plan(chunk, decoder.index)
+        size = decoder.shape.output_size(decoder.index.info.upright_size)
+        limit = _PIECE_BYTES // (3 * size[0] * size[1])
+        conceals = self._on_error == "conceal"
+        jobs = plan_jobs(plan.index, plan.wanted, conceals=conceals, goes_on=plan.goes_on)
+        for group in group_jobs(jobs, lambda: max(1, min(limit, self._max_frames(size)))):
+            yield self._piece(decoder, plan, group, size)
+
+    def close(self) -> None:
+        """Close the video."""
+        self._latest.close()
+        self._buffers.close()
+
+    def _plan(self, chunk: Chunk, index: StreamIndex) -> ChunkPlan:
+        starts = chunk.of(self._starts)
+        frames = self._sampling.frames(starts)
+        wanted = np.unique(frames)
+        later = self._starts[self._starts >= chunk.stop]
+        goes_on = len(later) > 0 and len(wanted) > 0
+        if goes_on:
+            goes_on = index.gop_of(int(later[0])) <= index.gop_of(int(wanted[-1])) + 1
+        arrays = {"starts": starts, "frames": frames, "wanted": wanted}
+        return ChunkPlan(chunk=chunk, index=index, goes_on=goes_on, **arrays)
+
+    def _piece(
+        self, decoder: Decoder[Array], plan: ChunkPlan, jobs: list[DecodeJob], size: tuple[int, int]
+    ) -> Piece:
+        began_ns = self._clock.now_ns()
+        wanted = np.array([index for job in jobs for index in job.wanted], np.int64)
+        frames = self._buffers.acquire((len(wanted), *size, 3))
+        results: list[JobResult] = []
+        offset = 0
+        for job in jobs:
+            results.append(run_job(decoder, job, frames[offset : offset + len(job.wanted)]))
+            if self._on_error == "raise":
+                results[-1].check()
+            offset += len(job.wanted)
+        is_decoded = np.isin(wanted, [index for result in results for index in result.decoded])
+        now_ns = self._clock.now_ns()
+        return Piece(
+            plan=plan,
+            frames=frames if is_decoded.all() else frames[is_decoded],
+            index=wanted[is_decoded],
+            until=int(wanted[-1]) + 1,
+            concealed=frozenset(index for result in results for index in result.concealed),
+            lost={index: str(result.error) for result in results for index in result.lost},
+            decoded=sum(result.cost.frames_decoded for result in results),
+            decode_ns=now_ns - began_ns,
+            decoded_ns=now_ns,
+            is_last=bool(wanted[-1] == plan.wanted[-1]),
+        )
+
+    def _open(self, video: int) -> Decoder[Array]:
+        decoder = self._open_video(video)
+        self._starts = self._sampling.starts(decoder.index)
+        return decoder
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,12 +219,9 @@ class Assembly:
     def take(
         self, piece: Piece, prepared: torch.Tensor, clock: Clock
     ) -> Iterator[tuple[Share, torch.Tensor]]:
-        """Yield the samples that a piece completes, and their model input, [n, ...].
+        """Yield the samples that the next piece completes, and their model input, [n, ...].
 
-        Args:
-            piece: Next piece of the chunk.
-            prepared: Model input of its frames, [k, 3, h, w].
-            clock: Clock for the times at which samples are ready.
+        `prepared`: model input of the frames of the piece, [k, 3, h, w].
         """
         self._decoded += piece.decoded
         self._concealed |= piece.concealed
@@ -81,28 +235,18 @@ class Assembly:
             yield Share(assembly=self, rows=rows, ready_ns=clock.now_ns()), prepared
 
     def put(self, rows: NDArray[np.int64], features: NDArray[Any]) -> None:
-        """Store the features of some samples.
-
-        Raises:
-            ConfigError: their shape differs from that of earlier features.
-        """
+        """Store the features of some samples, of one shape for all samples."""
         if self._features is None:
             self._features = np.empty((len(self._has_feature), *features.shape[1:]), features.dtype)
-        if features.shape[1:] != self._features.shape[1:]:
-            raise shape_error(features.shape[1:], self._features.shape[1:])
         self._features[rows] = features
         self._has_feature[rows] = True
 
     def result(
         self, shape: tuple[int, ...], dtype: str, worker: str, ended_seconds: float
     ) -> ChunkResult:
-        """Return the result of the complete chunk.
+        """Return the result of the complete chunk, which ended at Unix time `ended_seconds`.
 
-        Args:
-            shape: Shape of one feature, if the chunk has no feature.
-            dtype: Dtype of features, if the chunk has no feature.
-            worker: Name of the worker.
-            ended_seconds: Unix time of completion.
+        `shape` and `dtype` are those of a feature, for a chunk without features.
         """
         plan, has_feature = self.plan, self._has_feature
         features = self._features
@@ -186,10 +330,6 @@ class ModelBatch:
         assert self.memory is not None
         return self.memory[: len(self)]
 
-    def clear(self) -> None:
-        """Empty the batch; keep its memory."""
-        self.shares, self.whole = [], None
-
 
 class Buckets:
     """Batches being filled, one per sample size."""
@@ -228,19 +368,15 @@ class Buckets:
             offset += count
             if len(batch) >= full:
                 yield batch
-                batch.clear()
+                batch.shares, batch.whole = [], None  # its memory is kept
         if len(self._batches) > _MAX_BUCKETS:
-            yield from self._end(max(self._batches, key=lambda key: len(self._batches[key])))
+            largest = max(self._batches, key=lambda key: len(self._batches[key]))
+            yield from (batch for batch in [self._batches.pop(largest)] if batch.shares)
 
     def flush(self) -> Iterator[ModelBatch]:
         """Yield all partly filled batches, and free their memory."""
-        for shape in tuple(self._batches):
-            yield from self._end(shape)
-
-    def _end(self, shape: tuple[int, ...]) -> Iterator[ModelBatch]:
-        batch = self._batches.pop(shape)
-        if batch.shares:
-            yield batch
+        batches, self._batches = self._batches, {}
+        yield from (batch for batch in batches.values() if batch.shares)
 
     def _full(self, shape: tuple[int, ...], element_size: int) -> int:
         return max(1, min(self.batch_size, _BATCH_BYTES // (prod(shape) * element_size)))

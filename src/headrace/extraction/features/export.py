@@ -17,7 +17,7 @@ from headrace.atomic_file import partial_of
 from headrace.errors import ConfigError, file_errors
 from headrace.extraction.extraction_options import unique_name
 from headrace.extraction.features.feature_folder import FeatureFolder, WholeVideo, whole_video
-from headrace.extraction.features.table_columns import TableFacts
+from headrace.extraction.features.feature_table import TableFacts
 from headrace.extras import check_extra
 from headrace.records import to_dict
 from headrace.runtime.posix import file_lock

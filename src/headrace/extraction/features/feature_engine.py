@@ -13,13 +13,19 @@ from headrace.cache.spill_store import SpillStore
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.frame_outputs import Array
 from headrace.decode.protocol import Decoder, OnError, check_on_error
-from headrace.errors import BackendError, first_line
+from headrace.errors import BackendError, ConfigError, first_line
 from headrace.extraction.chunk_worker import Decoders
 from headrace.extraction.extraction_options import WHOLE_FRAMES
-from headrace.extraction.features.chunk_assembly import Assembly, Buckets, ModelBatch
-from headrace.extraction.features.chunk_reader import ChunkReader, Piece, UnreadableChunk
-from headrace.extraction.features.feature_model import PROBED_SIZE, FeatureModel
-from headrace.extraction.features.feature_result import ChunkResult, ResultInfo, shape_error
+from headrace.extraction.features.chunk_assembly import (
+    Assembly,
+    Buckets,
+    ChunkReader,
+    ModelBatch,
+    Piece,
+    UnreadableChunk,
+)
+from headrace.extraction.features.feature_result import ChunkResult, ResultInfo
+from headrace.extraction.features.load_feature_model import PROBED_SIZE, FeatureModel
 from headrace.extraction.features.model_spec import SampleSpec, WorkerResources
 from headrace.models.batch_size import choose_for
 from headrace.models.compute import MAX_BATCH_SIZE
@@ -295,12 +301,13 @@ class FeatureEngine:
         return self._buckets.room((3, *self._model.seen(size)))
 
     def _take(self, piece: Piece | UnreadableChunk) -> Iterator[ChunkResult]:
-        if isinstance(piece, UnreadableChunk):
-            self._hooks.on_read(piece.chunk)
+        if isinstance(piece, tuple):
+            chunk, error = piece
+            self._hooks.on_read(chunk)
             now = self._clock.wall_seconds()
             yield ChunkResult.failed(
-                piece.chunk,
-                str(piece.error),
+                chunk,
+                str(error),
                 shape=self._shape or (0,),
                 dtype=self._model.numerics.dtype,
                 made=ResultInfo(worker=self._worker, started_seconds=now, ended_seconds=now),
@@ -339,9 +346,14 @@ class FeatureEngine:
         began_ns = self._clock.now_ns()
         features = self._inference.run(batch.tensor)
         self._buckets.batch_size = min(self._buckets.batch_size, self._inference.max_samples)
-        self._shape = self._shape or features.shape[1:]
+        if self._shape is None:
+            self._shape = features.shape[1:]
         if features.shape[1:] != self._shape:
-            raise shape_error(features.shape[1:], self._shape)
+            raise ConfigError(
+                f"features must have one shape, but the model returned {list(self._shape)} and "
+                f"{list(features.shape[1:])}; choose a layer behind the pooling, or give the model "
+                "a size"
+            )
         elapsed_ns = self._clock.now_ns() - began_ns
         self._hooks.on_samples(len(features))
         offset = 0

@@ -15,22 +15,27 @@ from headrace.cached_property import cached_property
 from headrace.errors import ConfigError, HeadraceError
 from headrace.extraction.chunk_worker import chunk_message
 from headrace.extraction.extraction import Extraction
-from headrace.extraction.extraction_plan import Estimate, ExtractionPlan, KindSummary, Progress
+from headrace.extraction.extraction_plan import (
+    Estimate,
+    ExtractionPlan,
+    KindSummary,
+    Progress,
+    Videos,
+)
 from headrace.extraction.features.feature_options import (
     FeatureOptions,
     feature_chunks,
+    on_ray,
     table_facts,
     weights_digest_of,
 )
 from headrace.extraction.features.feature_result import VideoName
-from headrace.extraction.features.model_signature import KeyMaker, Lookup, ModelSignature
-from headrace.extraction.features.signature_cache import KnownFacts, feature_facts
+from headrace.extraction.features.model_signature import KeyMaker, KnownFacts, Lookup, feature_facts
+from headrace.extraction.features.model_spec import ModelSignature
 from headrace.extraction.features.table_store import PartFiles, TableStore, gather
 from headrace.extraction.journal import Journal, JournalEntry, Outcome
 from headrace.extraction.pilot import Pilot, pilot
 from headrace.extraction.progress_recorder import ProgressRecorder
-from headrace.extraction.ray.open_cluster import on_ray
-from headrace.extraction.videos import Videos
 from headrace.extras import check_extra
 from headrace.profiling.number_format import counted, megabytes, seconds
 from headrace.profiling.run_records import Role, Setup

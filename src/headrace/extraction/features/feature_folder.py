@@ -16,8 +16,7 @@ from headrace.cached_property import cached_property
 from headrace.errors import ConfigError, file_errors
 from headrace.extraction.extraction_options import encodable
 from headrace.extraction.features.feature_result import ChunkResult, Samples, VideoName
-from headrace.extraction.features.feature_table import PATTERN, Listed, TableFile
-from headrace.extraction.features.table_columns import TableFacts
+from headrace.extraction.features.feature_table import PATTERN, Listed, TableFacts, TableFile
 from headrace.extraction.features.table_store import PartFiles
 from headrace.extraction.journal import Journal, Lost
 from headrace.extras import check_extra

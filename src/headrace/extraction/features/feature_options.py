@@ -1,4 +1,4 @@
-"""Options of an extraction of features, and the entries that determine its output."""
+"""Options of an extraction of features, its chunks, and the cluster that runs them."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,20 +11,22 @@ from headrace.config_fields import Option
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import ConfigError
 from headrace.extraction.extraction_options import ExtractionOptions, OutputSpec
-from headrace.extraction.features.model_signature import ModelSignature
+from headrace.extraction.features.feature_table import TableFacts
 from headrace.extraction.features.model_spec import (
     FeatureModelSpec,
+    ModelSignature,
     Numerics,
     OwnModel,
     SampleSpec,
     WorkerResources,
     asked_of,
 )
-from headrace.extraction.features.table_columns import TableFacts
 from headrace.extraction.ray.settings import RaySettings
+from headrace.extras import require
 from headrace.planning.chunks import Chunk, chunks_of
 from headrace.profiling.provenance import Scalar
 from headrace.runtime.processor_affinity import available_cores
+from headrace.runtime.worker_pool import PoolBackend
 from headrace.video.stream_index import StreamIndex
 
 MAX_SAMPLES: Final = 256
@@ -192,3 +194,32 @@ def table_facts(options: FeatureOptions, request: OutputSpec, facts: ModelSignat
         sampling=str(options.sampling.selection),
         request=request.digest,
     )
+
+
+def on_ray(settings: RaySettings) -> PoolBackend:
+    """Return the backend of a cluster; the cluster is joined when the first chunk runs.
+
+    Raises:
+        BackendError: Ray is not installed; the message names the extra.
+    """
+    with require("ray", "--ray"):
+        from headrace.extraction.ray.backend import RayBackend
+    return RayBackend(settings=settings)
+
+
+def sized(settings: RaySettings) -> RaySettings:
+    """Return the settings with the requested number of actors, or all that fit the cluster.
+
+    An actor with a GPU also gets its share of the cores. Cost: joins the cluster, one or two
+    seconds.
+
+    Raises:
+        BackendError: Ray is not installed; the message names the extra.
+        ConfigError: the cluster cannot be reached, or no actor fits.
+    """
+    with require("ray", "--ray"):
+        from headrace.extraction.ray.backend import fitting, joined, machines
+    with joined(settings.address):
+        slot = settings.slot.with_cores_of(machines())
+        most = settings.actors_for(fitting(slot), None)
+    return replace(settings, slot=slot, most_actors=most)

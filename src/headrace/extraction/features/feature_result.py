@@ -235,11 +235,3 @@ def _not_finite(feature: NDArray[Any]) -> str:
     if value == "Inf" and feature.dtype == np.float16:
         advice = "float16 ends at 65504, use --dtype float32"
     return f"its feature has {value}; {advice}, or keep it with --allow-nan"
-
-
-def shape_error(shape: tuple[int, ...], expected: tuple[int, ...]) -> ConfigError:
-    """Return the error for features of different shapes."""
-    return ConfigError(
-        f"features must have one shape, but the model returned {list(expected)} and "
-        f"{list(shape)}; choose a layer behind the pooling, or give the model a size"
-    )

@@ -1,190 +1,183 @@
-"""Parquet tables of features: writer and reader."""
+"""Parquet table of features: its schema, rows as columns, and the reader."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
-from itertools import compress, starmap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from itertools import accumulate, compress, starmap
+from math import prod
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, Self
+from typing import Any, Final, Literal
 
-from headrace.atomic_file import partial_of
-from headrace.errors import ConfigError, file_errors
-from headrace.extraction.features.feature_result import ChunkResult
-from headrace.extraction.features.table_columns import (
-    FEATURES,
-    METADATA,
-    TEXTS,
-    TableFacts,
-    columns_of,
-    row_of,
-    schema_of,
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.extraction.extraction_options import encodable
+from headrace.extraction.features.feature_result import (
+    TIMED,
+    ChunkResult,
+    ResultInfo,
+    Samples,
+    Times,
+    VideoName,
 )
+from headrace.extraction.features.model_spec import FeatureType
 from headrace.extraction.journal import Lost, Outcome
-
-
-class TableOutput:
-    """Writer of a Parquet file, which appears when it is closed; without `close`, it is removed.
-
-    with TableOutput(path, schema) as output:
-        output.write(columns)
-        output.close()
-    """
-
-    def __init__(self, path: Path, schema: Any, **options: Any) -> None:
-        """Open the file.
-
-        Args:
-            path: Path of the finished file.
-            schema: pyarrow schema.
-            options: Options of pyarrow's `ParquetWriter`.
-
-        Raises:
-            ConfigError: the file cannot be written, or exists.
-        """
-        import pyarrow.parquet
-
-        self.path = path
-        """Path of the finished file."""
-        self._partial = partial_of(path)
-        if path.exists():
-            raise ConfigError(f"{path} already exists; give another name, or delete it")
-        with self._table_errors():
-            self._file: BinaryIO = self._partial.open("wb")
-        self._writer: Any = pyarrow.parquet.ParquetWriter(
-            self._file, schema, compression="zstd", write_page_checksum=True, **options
-        )
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes written so far."""
-        return self._file.tell()
-
-    def write(self, columns: Any) -> None:
-        """Append a pyarrow table as one row group.
-
-        Raises:
-            ConfigError: the file cannot be written.
-        """
-        with self._table_errors():
-            self._writer.write_table(columns)
-
-    def close(self) -> None:
-        """Finish the file and sync it to disk; its sources may then be removed.
-
-        Raises:
-            ConfigError: the file cannot be written.
-        """
-        with self._table_errors():
-            self._writer.close()
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
-            self._partial.replace(self.path)
-            _sync(self.path.parent)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Remove a file that was not closed."""
-        for end in (self._writer.close, self._file.close, self._partial.unlink):
-            with suppress(OSError):
-                end()
-
-    def _table_errors(self) -> AbstractContextManager[None]:
-        return file_errors(f"cannot write {self.path}", "give a writable path")
-
-
-def _sync(folder: Path) -> None:
-    """Sync the directory entries of a folder to disk."""
-    with suppress(PermissionError):  # a folder may be writable but not readable
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
+from headrace.records import from_json, recorded, to_json
+from headrace.units import one_of
 
 PATTERN: Final = "features-*.parquet"
 """Glob pattern of the tables of a folder."""
-_TABLE_BYTES: Final = 512 << 20
-"""Bytes after which a table ends, except for its last row group."""
-_GROUP_BYTES: Final = 8 << 20
-"""Bytes of features per row group: about ten chunks."""
-_GROUP_ROWS: Final = 1024
+VERSION: Final = 1
+"""Version of the table layout; other versions are not read."""
 
 
-@dataclass(frozen=True)
-class Written:
-    """One written table."""
+@recorded
+@dataclass(frozen=True, kw_only=True)
+class TableFacts:
+    """Facts shared by all rows of a table: model, layer, shape, sampling."""
 
-    path: Path
-    chunk_ids: tuple[str, ...]
-    """Its chunks, in order."""
+    model: str
+    """Name of the model, or `package.module:function` of a custom model."""
+    layer: str | None
+    """Layer of the features; None: the output of the model."""
+    weights: str
+    """Digest of the weights, or their name."""
+    shape: tuple[int, ...]
+    """Shape of one feature."""
+    dtype: FeatureType
+    clip_len: int | None
+    """Frames of a clip; None: samples are frames."""
+    stride: int | None
+    """Frames from one frame of a clip to the next."""
+    sampling: str
+    """Selected frames, or first frames of clips, in words."""
+    request: str
+    """Digest of the request, equal for all tables of one folder."""
+
+    def __post_init__(self) -> None:
+        one_of(FeatureType, dtype=self.dtype)
+        if min(self.shape, default=1) < 1:
+            raise ConfigError(f"sizes in shape must be >= 1, got {list(self.shape)}")
+
+    @property
+    def width(self) -> int:
+        """Number of values in one feature."""
+        return prod(self.shape)
+
+    def text(self) -> str:
+        """Return the facts as JSON."""
+        return to_json(self, version=VERSION)
+
+    @classmethod
+    def parse(cls, text: str, file: object) -> "TableFacts":
+        """Return the facts that `text` was written from.
+
+        Raises:
+            ConfigError: `text` holds no facts; the message names `file`.
+        """
+        return from_json(cls, text, file=file, version=VERSION)
 
 
-def write_tables(
-    folder: Path, rows: Iterable[ChunkResult], facts: TableFacts, *, table_bytes: int = _TABLE_BYTES
-) -> Iterator[Written]:
-    """Write rows as new tables beside existing ones; yield each table when it is on disk.
+METADATA: Final = b"headrace"
+"""Key of the facts in the metadata of the schema."""
+FEATURES: Final = "features.list.element.list.element"
+"""Parquet's name of the column of features."""
+TEXTS: Final = ("video", "path", "content", "status", "error", "worker")
+"""Text columns with few distinct values."""
+_SAMPLES: Final = tuple(field.name for field in fields(Samples))
 
-    Rows are consumed as needed; about 30 MB stay in memory. Reading is fastest if the rows of a
-    video are consecutive.
 
-    Args:
-        folder: Folder of the tables; it exists.
-        rows: Results of chunks.
-        facts: Facts shared by all rows.
-        table_bytes: Bytes after which a table ends and the next one starts.
+def schema_of(facts: TableFacts) -> Any:
+    """Return the schema of a table, with its facts."""
+    import pyarrow
+
+    fields = [
+        pyarrow.field(name, kind, nullable=name in ("content", "error"))
+        for name, (kind, _) in _columns(facts).items()
+    ]
+    return pyarrow.schema(fields, metadata={METADATA: facts.text().encode()})
+
+
+def columns_of(rows: Sequence[ChunkResult], facts: TableFacts) -> Any:
+    """Return rows as a table of pyarrow. Copies each feature once.
 
     Raises:
-        ConfigError: a table cannot be written, or features do not match the facts. Yielded tables
-            stay; unfinished ones are removed.
+        ConfigError: features of a row do not match the facts.
     """
-    number = _next_number(folder)
-    groups = _row_groups(rows)
-    group = next(groups, None)
-    while group is not None:
-        path = folder / f"features-{number:05d}.parquet"
-        chunk_ids: list[str] = []
-        with TableOutput(
-            path, schema_of(facts), use_dictionary=list(TEXTS), use_byte_stream_split=[FEATURES]
-        ) as output:
-            while group is not None:
-                output.write(columns_of(group, facts))
-                chunk_ids += [row.chunk_id for row in group]
-                group = None if output.num_bytes >= table_bytes else next(groups, None)
-            output.close()
-        yield Written(path, tuple(chunk_ids))
-        number += 1
-        group = next(groups, None)
+    import pyarrow
 
-
-def _row_groups(rows: Iterable[ChunkResult]) -> Iterator[list[ChunkResult]]:
-    """Yield lists of rows, one per row group."""
-    group: list[ChunkResult] = []
-    num_bytes = 0
     for row in rows:
-        group.append(row)
-        num_bytes += row.samples.features.nbytes
-        if num_bytes >= _GROUP_BYTES or len(group) >= _GROUP_ROWS:
-            yield group
-            group, num_bytes = [], 0
-    if group:
-        yield group
+        features = row.samples.features
+        shape = features.shape[1:]
+        if len(features) and (shape != facts.shape or features.dtype != facts.dtype):
+            raise ConfigError(
+                f"features of {row.video.path} are {features.dtype} {list(shape)}, but the table "
+                f"has {facts.dtype} {list(facts.shape)}; choose a layer or a frame size with one "
+                "shape for all videos"
+            )
+    columns: dict[str, Any] = {}
+    for name, (kind, value_of) in _columns(facts).items():
+        values = [value_of(row) for row in rows]
+        columns[name] = _lists(values, kind, facts) if name in _SAMPLES else values
+    return pyarrow.table(columns, schema=schema_of(facts))
 
 
-def _next_number(folder: Path) -> int:
-    """Return the number after the last existing table, damaged ones included."""
-    numbers = (path.name.split("-")[1].split(".")[0] for path in folder.glob(f"{PATTERN}*"))
-    return max((int(digits) for digits in numbers if digits.isdecimal()), default=-1) + 1
+def _columns(facts: TableFacts) -> dict[str, tuple[Any, Callable[[ChunkResult], Any]]]:
+    """Return column name → type, and function from a row to its value, in order."""
+    import pyarrow
+
+    text, int32, int64 = pyarrow.string(), pyarrow.int32(), pyarrow.int64()
+    dtype = pyarrow.float32() if facts.dtype == "float32" else pyarrow.float16()
+
+    def list_of(kind: Any, size: int = -1) -> Any:
+        """Return the type of a list with Parquet's name for elements, which are never null."""
+        return pyarrow.list_(pyarrow.field("element", kind, nullable=False), size)
+
+    int64s, bools = list_of(int64), list_of(pyarrow.bool_())
+    features = list_of(list_of(dtype, facts.width))
+    return {
+        "chunk_id": (text, lambda row: row.chunk_id),
+        "video": (text, lambda row: encodable(row.video.name)),
+        "path": (text, lambda row: encodable(row.video.path)),
+        "content": (text, lambda row: row.video.content),
+        "status": (text, lambda row: row.status),
+        "error": (text, lambda row: row.error and encodable(row.error)),
+        "width": (int32, lambda row: row.size[1]),
+        "height": (int32, lambda row: row.size[0]),
+        "n": (int32, lambda row: len(row.samples)),
+        "time_base_num": (int64, lambda row: row.time_base.numerator),
+        "time_base_den": (int64, lambda row: row.time_base.denominator),
+        "index": (int64s, lambda row: row.samples.index),
+        "pts": (int64s, lambda row: row.samples.pts),
+        "is_concealed": (bools, lambda row: row.samples.is_concealed),
+        "features": (features, lambda row: row.samples.features),
+        "lost_index": (int64s, lambda row: [lost.index for lost in row.lost]),
+        "lost_cause": (list_of(text), lambda row: [encodable(lost.cause) for lost in row.lost]),
+        **{name: (pyarrow.float64(), attrgetter(f"made.times.{name}")) for name in TIMED},
+        "cache_hit": (pyarrow.bool_(), lambda row: row.made.is_cached),
+        "worker": (text, lambda row: encodable(row.made.worker)),
+    }
 
 
-_LISTED: Final = (
-    *("chunk_id", "video", "path", "status"),
-    *("index", "is_concealed", "lost_index", "lost_cause"),
-)
+def _lists(arrays: Sequence[NDArray[Any]], kind: Any, facts: TableFacts) -> Any:
+    """Return a list column of type `kind` from the array of each row. Copies each array once."""
+    import pyarrow
+
+    if pyarrow.types.is_fixed_size_list(kind.value_type):
+        flat = np.concatenate([array.ravel() for array in arrays], dtype=facts.dtype)
+        values = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(flat), type=kind.value_type)
+    else:
+        values = pyarrow.array(np.concatenate(arrays), kind.value_type)
+    offsets = pyarrow.array(list(accumulate(map(len, arrays), initial=0)), pyarrow.int32())
+    return pyarrow.ListArray.from_arrays(offsets, values, type=kind)
+
+
+_NAMES: Final = ("chunk_id", "video", "path", "status")
+_LISTED: Final = (*_NAMES, "index", "is_concealed", "lost_index", "lost_cause")
 """Columns that `TableFile.listed` reads."""
 
 
@@ -251,7 +244,20 @@ class TableFile:
         for group in range(self._metadata.num_row_groups):
             rows = self.columns(group, _LISTED).to_pylist()
             with self._table_errors():
-                listed += [self._listed(row, group, place) for place, row in enumerate(rows)]
+                for place, row in enumerate(rows):
+                    index, lost = row["index"], _lost(row)
+                    concealed = tuple(compress(index, row["is_concealed"]))
+                    outcome = Outcome(came=len(index), lost=lost, concealed=concealed)
+                    listed.append(
+                        Listed(
+                            **{name: row[name] for name in _NAMES},
+                            first=next(iter(index), -1),
+                            outcome=outcome,
+                            table=self,
+                            group=group,
+                            place=place,
+                        )
+                    )
         return listed
 
     def columns(self, group: int, names: Sequence[str] | None = None) -> Any:
@@ -272,28 +278,36 @@ class TableFile:
             return file.read_row_group(group, columns=names, use_threads=False)
 
     def row(self, columns: Any, place: int) -> ChunkResult:
-        """Return the row at `place` of a row group read with all columns.
+        """Return the row at `place` of a row group read with all columns. Copies its features.
 
         Raises:
             ConfigError: the table is damaged.
         """
         with self._table_errors():
-            return row_of(columns, place, self.facts)
-
-    def _listed(self, row: dict[str, Any], group: int, place: int) -> Listed:
-        lost = starmap(Lost, zip(row["lost_index"], row["lost_cause"], strict=True))
-        concealed = compress(row["index"], row["is_concealed"])
-        return Listed(
-            chunk_id=row["chunk_id"],
-            video=row["video"],
-            path=row["path"],
-            status=row["status"],
-            first=next(iter(row["index"]), -1),
-            outcome=Outcome(came=len(row["index"]), lost=tuple(lost), concealed=tuple(concealed)),
-            table=self,
-            group=group,
-            place=place,
-        )
+            row = columns.drop_columns(["features"]).slice(place, 1).to_pylist()[0]
+            flat = np.array(columns.column("features")[place].values.flatten(), self.facts.dtype)
+            samples = Samples(
+                index=np.array(row["index"], np.int64),
+                pts=np.array(row["pts"], np.int64),
+                is_concealed=np.array(row["is_concealed"], bool),
+                features=flat.reshape(-1, *self.facts.shape),
+            )
+            if len(samples) != row["n"]:
+                raise ValueError(f"{row['chunk_id']} has {len(samples)} samples, not {row['n']}")
+            return ChunkResult(
+                chunk_id=row["chunk_id"],
+                video=VideoName(name=row["video"], path=row["path"], content=row["content"]),
+                size=(row["height"], row["width"]),
+                time_base=Fraction(row["time_base_num"], row["time_base_den"]),
+                samples=samples,
+                lost=_lost(row),
+                error=row["error"],
+                made=ResultInfo(
+                    times=Times(**{name: row[name] for name in TIMED}),
+                    is_cached=row["cache_hit"],
+                    worker=row["worker"],
+                ),
+            )
 
     @contextmanager
     def _table_errors(self) -> Iterator[None]:
@@ -310,3 +324,7 @@ class TableFile:
                 raise ConfigError(f"cannot read {self.path}: {reason}") from error
             reason = " ".join(str(error).split()).rstrip(".")
             raise ConfigError(f"{self.path} is damaged: {reason}; {_REMEDY}") from error
+
+
+def _lost(row: dict[str, Any]) -> tuple[Lost, ...]:
+    return tuple(starmap(Lost, zip(row["lost_index"], row["lost_cause"], strict=True)))

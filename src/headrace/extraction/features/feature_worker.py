@@ -19,8 +19,9 @@ from headrace.extraction.features.feature_engine import FeatureEngine, Hooks
 from headrace.extraction.features.feature_options import ALLOW_NAN
 from headrace.extraction.features.feature_result import ChunkResult
 from headrace.extraction.features.load_feature_model import load_feature_model
-from headrace.extraction.features.model_signature import KeyMaker, ModelSignature
+from headrace.extraction.features.model_signature import KeyMaker
 from headrace.extraction.features.model_spec import (
+    ModelSignature,
     WorkerResources,
     model_of_asked,
     numerics_of_asked,

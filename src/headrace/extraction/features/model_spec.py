@@ -1,4 +1,4 @@
-"""Samples, model, numerics and resources of features, as values."""
+"""Samples, model, its signature, numerics and resources of features, as values."""
 
 import re
 from collections.abc import Mapping
@@ -259,3 +259,24 @@ def numerics_of_asked(asked: Mapping[str, Any]) -> Numerics:
         ConfigError: the entries are invalid.
     """
     return Numerics(**{name: asked[name] for name in _NUMERICS_FIELDS})
+
+
+@recorded
+@dataclass(frozen=True, kw_only=True)
+class ModelSignature:
+    """Signature of a model, its layer and its numerics: see `feature_facts`."""
+
+    shape: tuple[int, ...]
+    """Shape of one feature, without the batch dimension; () is a single number."""
+    layer: str
+    """Layer of the features; empty for a custom model."""
+    origin: str
+    """Origin of the weights, for the record."""
+    preprocess: Mapping[str, Any]
+    model: Mapping[str, Any]
+    numerics: Mapping[str, Any]
+    """Groups of the cache key: see `ChunkKey`."""
+    uncached: str | None = None
+    """Reason results have no key and are not cached; None: they have a key."""
+    is_training: bool = False
+    """Whether a custom module was in training mode when built; it runs in evaluation mode."""

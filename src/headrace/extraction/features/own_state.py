@@ -30,6 +30,8 @@ from headrace.video.content_digest import content_digest
 
 _INSTALLED: Final = {"site-packages", "dist-packages"}
 """Folders of installed packages."""
+_PYTHON: Final = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+"""Folders of Python's own modules."""
 _VERSIONED: Final = ("headrace", "torch", "torchvision")
 """Packages whose versions are in the key."""
 _MODULE_ATTRIBUTES: Final = frozenset(vars(nn.Module()))
@@ -102,10 +104,8 @@ def _digest(form: Any) -> str:
 
 def _is_project_file(file: Path) -> bool:
     """Whether a file belongs neither to an installed package nor to Python."""
-    if _INSTALLED & set(file.parts):
-        return False
-    python = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
-    return not any(file.is_relative_to(folder) for folder in python)
+    is_installed = not _INSTALLED.isdisjoint(file.parts)
+    return not is_installed and not any(file.is_relative_to(folder) for folder in _PYTHON)
 
 
 def _constants(module: ModuleType) -> list[Any]:

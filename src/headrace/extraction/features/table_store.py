@@ -1,22 +1,178 @@
 """Storage of features in a folder: part files of single chunks, later tables."""
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, BinaryIO, Final, Self
 
-from headrace.atomic_file import write_bytes_whole
+from headrace.atomic_file import partial_of, write_bytes_whole
 from headrace.cache.key import CacheEntry as Encoded
 from headrace.cache.key import ChunkKey, decode, encode
-from headrace.errors import CacheError, ConfigError
+from headrace.errors import CacheError, ConfigError, file_errors
 from headrace.extraction.features.feature_result import ChunkResult, ResultInfo, VideoName
-from headrace.extraction.features.feature_table import PATTERN, TableFile, write_tables
-from headrace.extraction.features.table_columns import TableFacts
+from headrace.extraction.features.feature_table import (
+    FEATURES,
+    PATTERN,
+    TEXTS,
+    TableFacts,
+    TableFile,
+    columns_of,
+    schema_of,
+)
 from headrace.extraction.journal import HOME, Journal, JournalEntry, Outcome
 from headrace.planning.chunks import Chunk
 from headrace.records import from_dict, to_dict
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+
+
+class TableOutput:
+    """Writer of a Parquet file, which appears when it is closed; without `close`, it is removed.
+
+    with TableOutput(path, schema) as output:
+        output.write(columns)
+        output.close()
+    """
+
+    def __init__(self, path: Path, schema: Any, **options: Any) -> None:
+        """Open the file.
+
+        Args:
+            path: Path of the finished file.
+            schema: pyarrow schema.
+            options: Options of pyarrow's `ParquetWriter`.
+
+        Raises:
+            ConfigError: the file cannot be written, or exists.
+        """
+        import pyarrow.parquet
+
+        self.path = path
+        """Path of the finished file."""
+        self._partial = partial_of(path)
+        if path.exists():
+            raise ConfigError(f"{path} already exists; give another name, or delete it")
+        with self._table_errors():
+            self._file: BinaryIO = self._partial.open("wb")
+        self._writer: Any = pyarrow.parquet.ParquetWriter(
+            self._file, schema, compression="zstd", write_page_checksum=True, **options
+        )
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes written so far."""
+        return self._file.tell()
+
+    def write(self, columns: Any) -> None:
+        """Append a pyarrow table as one row group.
+
+        Raises:
+            ConfigError: the file cannot be written.
+        """
+        with self._table_errors():
+            self._writer.write_table(columns)
+
+    def close(self) -> None:
+        """Finish the file and sync it to disk; its sources may then be removed.
+
+        Raises:
+            ConfigError: the file cannot be written.
+        """
+        with self._table_errors():
+            self._writer.close()
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self._partial.replace(self.path)
+            _sync(self.path.parent)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Remove a file that was not closed."""
+        for end in (self._writer.close, self._file.close, self._partial.unlink):
+            with suppress(OSError):
+                end()
+
+    def _table_errors(self) -> AbstractContextManager[None]:
+        return file_errors(f"cannot write {self.path}", "give a writable path")
+
+
+def _sync(folder: Path) -> None:
+    """Sync the directory entries of a folder to disk."""
+    with suppress(PermissionError):  # a folder may be writable but not readable
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+_TABLE_BYTES: Final = 512 << 20
+"""Bytes after which a table ends, except for its last row group."""
+_GROUP_BYTES: Final = 8 << 20
+"""Bytes of features per row group: about ten chunks."""
+_GROUP_ROWS: Final = 1024
+
+
+def write_tables(
+    folder: Path, rows: Iterable[ChunkResult], facts: TableFacts, *, table_bytes: int = _TABLE_BYTES
+) -> Iterator[tuple[Path, list[str]]]:
+    """Write rows as new tables beside existing ones; yield path and chunks of each on disk.
+
+    Rows are consumed as needed; about 30 MB stay in memory. Reading is fastest if the rows of a
+    video are consecutive.
+
+    Args:
+        folder: Folder of the tables; it exists.
+        rows: Results of chunks.
+        facts: Facts shared by all rows.
+        table_bytes: Bytes after which a table ends and the next one starts.
+
+    Raises:
+        ConfigError: a table cannot be written, or features do not match the facts. Yielded tables
+            stay; unfinished ones are removed.
+    """
+    number = _next_number(folder)
+    groups = _row_groups(rows)
+    group = next(groups, None)
+    while group is not None:
+        path = folder / f"features-{number:05d}.parquet"
+        chunk_ids: list[str] = []
+        with TableOutput(
+            path, schema_of(facts), use_dictionary=list(TEXTS), use_byte_stream_split=[FEATURES]
+        ) as output:
+            while group is not None:
+                output.write(columns_of(group, facts))
+                chunk_ids += [row.chunk_id for row in group]
+                group = None if output.num_bytes >= table_bytes else next(groups, None)
+            output.close()
+        yield path, chunk_ids
+        number += 1
+        group = next(groups, None)
+
+
+def _row_groups(rows: Iterable[ChunkResult]) -> Iterator[list[ChunkResult]]:
+    """Yield lists of rows, one per row group."""
+    group: list[ChunkResult] = []
+    num_bytes = 0
+    for row in rows:
+        group.append(row)
+        num_bytes += row.samples.features.nbytes
+        if num_bytes >= _GROUP_BYTES or len(group) >= _GROUP_ROWS:
+            yield group
+            group, num_bytes = [], 0
+    if group:
+        yield group
+
+
+def _next_number(folder: Path) -> int:
+    """Return the number after the last existing table, damaged ones included."""
+    numbers = (path.name.split("-")[1].split(".")[0] for path in folder.glob(f"{PATTERN}*"))
+    return max((int(digits) for digits in numbers if digits.isdecimal()), default=-1) + 1
+
 
 _FOLDER: Final = f"{HOME}/parts"
 
@@ -139,8 +295,8 @@ class TableStore:
             ConfigError: a table cannot be written.
         """
         rows = (replace(result, video=video(result.chunk_id)) for result in results)
-        for written in write_tables(self.folder, rows, self.facts):
-            yield from written.chunk_ids
+        for _, chunk_ids in write_tables(self.folder, rows, self.facts):
+            yield from chunk_ids
 
     def _outcomes_of(self, path: Path) -> dict[str, Outcome]:
         table = TableFile(path)

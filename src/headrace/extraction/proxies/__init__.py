@@ -1,5 +1,4 @@
 """Proxies: videos re-encoded at the size of a model, with short GOPs.
 
-Begin with `make_proxy.py`, then `proxy_extraction.py`.
-Quality measurement (`quality.py`) and the encoder (`encoder.py`) are independent of the rest.
+Begin with `proxy_extraction.py`; the encoder (`encoder.py`) is independent of it.
 """

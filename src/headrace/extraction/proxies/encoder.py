@@ -1,28 +1,41 @@
-"""Encoder of proxies: encodes frames, writes an MP4, and decodes it for comparison."""
+"""Encoder of proxies: writes an MP4, measures its quality, and reads it back from disk."""
 
+import math
+import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, cast
 
 import av
 import numpy as np
 from av.container import OutputContainer
+from av.filter import Graph
 from av.packet import Packet
-from av.video.codeccontext import VideoCodecContext
+from av.video.format import VideoFormat
 from av.video.frame import VideoFrame
-from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
+from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
-from headrace.errors import BackendError, ConfigError
-from headrace.extraction.proxies.quality import QualityMeter
+from headrace.decode.proxy_index import ProxyPackets
+from headrace.errors import (
+    BackendError,
+    ConfigError,
+    MediaError,
+    StageError,
+    first_line,
+    reason_of,
+)
+from headrace.extraction.proxies.proxy_options import Codec, encoding_of, new_decoder
+from headrace.video.container import open_container
 from headrace.video.content_digest import digest_of
 from headrace.video.frame_format import TAG_BYTES
-from headrace.video.pyav_version import ONE_THREAD, check_full
+from headrace.video.pyav_version import ONE_THREAD
+from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 _MAX_TICKS: Final = (1 << 31) - 1
@@ -57,97 +70,84 @@ class PlayTimes:
         )
 
 
-Codec = Literal["h264", "hevc", "av1", "mjpeg"]
-_JPEG_SCALE: Final = 3
-"""FFmpeg's quality scale of JPEG, from 2, the best, to 31."""
-_DECODERS: Final = {"av1": "libdav1d"}
-"""Decoders of codecs for which FFmpeg's default needs hardware."""
-_LAMBDA: Final = 118
-"""FFmpeg's unit of the quality scale."""
+_MAX_PSNR: Final = 100.0
+"""Decibel; reported PSNR of equal frames, which would be infinite."""
+_TICK = Fraction(1, 25)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Encoding:
-    """Encoder settings of one codec, independent of the video, with one thread.
+class QualityMeter:
+    """Compares pairs of frames in the size of the proxy, in 0.1 ms for 256x456.
 
-    All proxies of one size and color therefore have equal parameter sets, and can share a decoder.
+    FFmpeg's filter `ssim` uses windows of 8x8 pixels with a stride of 4.
     """
 
-    encoder: str
-    """FFmpeg's name."""
-    options: Mapping[str, str]
-    pixel_format: str = "yuv420p"
-    tag: str | None = None
-    """Track tag, if FFmpeg's default is supported by fewer players."""
-    color: tuple[int, int] | None = None
-    """(matrix, range) that the codec can signal; None: any."""
-
-
-def encoding_of(codec: Codec, gop: int) -> Encoding:
-    """Return the settings for closed GOPs of `gop` frames, without B-frames."""
-    grouping = f"keyint={gop}:min-keyint={gop}:scenecut=0:bframes=0:open-gop=0"
-    encodings = {
-        "h264": Encoding(
-            encoder="libx264",
-            options={
-                "preset": "veryfast",
-                "tune": "fastdecode",
-                "crf": "20",
-                # With MB-tree and AVX-512, the output of x264 core 165 is not deterministic.
-                "x264-params": f"{grouping}:threads=1:mbtree=0",
-            },
-        ),
-        "hevc": Encoding(
-            encoder="libx265",
-            options={
-                "preset": "veryfast",
-                "crf": "22",
-                "x265-params": f"{grouping}:pools=none:frame-threads=1:log-level=error:info=0",
-            },
-            tag="hvc1",
-        ),
-        "av1": Encoding(
-            encoder="libsvtav1",
-            options={
-                "preset": "10",
-                "crf": "30",
-                "svtav1-params": f"keyint={gop}:irefresh-type=2:pred-struct=1:scd=0:lp=1",
-            },
-        ),
-        "mjpeg": Encoding(
-            encoder="mjpeg",
-            options={"flags": "+qscale", "global_quality": str(_LAMBDA * _JPEG_SCALE)},
-            pixel_format="yuvj420p",
-            color=(Colorspace.ITU601, ColorRange.JPEG),
-        ),
-    }
-    return encodings[codec]
-
-
-def new_decoder(codec: str, extradata: bytes | None) -> VideoCodecContext:
-    """Return a decoder of proxies, with one thread."""
-    decoder = av.CodecContext.create(_DECODERS.get(codec, codec), "r")
-    assert isinstance(decoder, VideoCodecContext)
-    decoder.extradata, decoder.thread_count = extradata or None, 1
-    return decoder
-
-
-def check_encoder(codec: Codec) -> None:
-    """Check that FFmpeg has an encoder for `codec`, and that PyAV is recent enough.
-
-    Raises:
-        BackendError: FFmpeg has no encoder for it; the message names the available codecs. Or PyAV
-            is too old.
-    """
-    check_full("making proxies", "make them on another machine: any PyAV reads them")
-    names: tuple[Codec, ...] = ("h264", "hevc", "av1", "mjpeg")
-    available = [name for name in names if encoding_of(name, 1).encoder in av.codecs_available]
-    if codec not in available:
-        raise BackendError(
-            f"this FFmpeg has no encoder for {codec} ({encoding_of(codec, 1).encoder}); available "
-            f"codecs: {', '.join(available) or 'none'}; PyAV's wheel has all of them "
-            "(pip install av)"
+    def __init__(self, size: tuple[int, int], pixel_format: str) -> None:
+        """Compare nothing yet."""
+        height, width = size
+        form = VideoFormat(pixel_format, width, height)
+        self._graph = graph = Graph()
+        self._decoded, self._source = (
+            graph.add_buffer(width=width, height=height, format=form, time_base=_TICK)
+            for _ in range(2)
         )
+        split, psnr, ssim = graph.add("split"), graph.add("psnr"), graph.add("ssim")
+        self._sink = graph.add("buffersink")
+        self._source.link_to(split)
+        self._decoded.link_to(psnr, 0, 0)
+        split.link_to(psnr, 0, 1)
+        psnr.link_to(ssim, 0, 0)
+        split.link_to(ssim, 1, 1)
+        ssim.link_to(self._sink)
+        graph.configure()
+        self._frames = 0
+        self._errors: list[float] = []
+        self._ssim: list[float] = []
+
+    def compare(self, source: VideoFrame, decoded: VideoFrame) -> None:
+        """Compare a frame before encoding with the frame decoded from its packet."""
+        for frame, buffer in ((decoded, self._decoded), (source, self._source)):
+            frame.pts, frame.time_base = self._frames, _TICK
+            buffer.push(frame)
+        self._frames += 1
+        self._pull()
+
+    def finish(self) -> None:
+        """Compare the remaining pairs."""
+        self._decoded.push(None)
+        self._source.push(None)
+        self._pull()
+
+    @property
+    def psnr(self) -> dict[str, float]:
+        """`mean` (from the mean squared error of all frames) and `worst` frame, decibel."""
+        mean = sum(self._errors) / len(self._errors)
+        return {"mean": _decibel(mean), "worst": _decibel(max(self._errors))}
+
+    @property
+    def ssim(self) -> dict[str, float]:
+        """`mean` and `worst` frame, up to 1; empty for frames smaller than a window."""
+        if any(map(math.isnan, self._ssim)):
+            return {}
+        return {
+            "mean": round(sum(self._ssim) / len(self._ssim), 5),
+            "worst": round(min(self._ssim), 5),
+        }
+
+    def _pull(self) -> None:
+        while True:
+            try:
+                frame = self._sink.pull()
+            except (av.error.BlockingIOError, av.error.EOFError):
+                return
+            assert isinstance(frame, VideoFrame)
+            self._errors.append(float(frame.metadata["lavfi.psnr.mse.y"]))
+            self._ssim.append(float(frame.metadata["lavfi.ssim.Y"]))
+
+
+def _decibel(error: float) -> float:
+    if error <= 0:
+        return _MAX_PSNR
+    return round(min(_MAX_PSNR, 10 * math.log10(255**2 / error)), 3)
 
 
 _RATE: Final = 25
@@ -334,3 +334,59 @@ class ProxyFile:
                 container.close()
         with suppress(OSError):
             self.path.unlink()
+
+
+def packets_of(path: Path, proxy_format: ProxyFormat, lost: Sequence[int]) -> ProxyPackets:
+    """Return the packet table of a proxy. Reads the file.
+
+    Args:
+        path: Proxy file.
+        proxy_format: Format of the proxy.
+        lost: Frames damaged in the original, with FFmpeg's error concealment.
+    """
+    container, stream = open_container(Source(path))
+    with container:
+        packets = [packet for packet in container.demux(stream) if packet.size]
+        extradata = bytes(stream.codec_context.extradata or b"")
+    return ProxyPackets(
+        codec=proxy_format.codec,
+        size=proxy_format.size,
+        color=proxy_format.color,
+        extradata=extradata,
+        offsets=np.array([packet.pos for packet in packets], np.int64),
+        sizes=np.array([packet.size for packet in packets], np.int64),
+        is_keyframe=np.array([packet.is_keyframe for packet in packets], np.bool_),
+        checksums=np.array([zlib.crc32(bytes(packet)) for packet in packets], np.int64),
+        lost=np.array(sorted(lost), np.int64),
+    )
+
+
+def digests_of(path: Path, packets: ProxyPackets) -> Iterator[int]:
+    """Yield a checksum of each frame, read as by loaders: from offset and size only."""
+    decoder = new_decoder(packets.codec, packets.extradata)
+    with path.open("rb", buffering=0) as file:
+        for offset, size in zip(packets.offsets.tolist(), packets.sizes.tolist(), strict=True):
+            file.seek(offset)
+            packet = Packet(file.read(size))
+            yield from map(digest_of, decoder.decode(cast("Packet[VideoStream]", packet)))
+        yield from map(digest_of, decoder.decode(None))
+
+
+def read_back(file: ProxyFile, index: StreamIndex, frames: int, lost: list[int]) -> ProxyPackets:
+    """Return the packet table of a file, after a check that its frames are the compared ones."""
+    fault: Exception | None = None
+    try:
+        packets = packets_of(file.path, file.format, lost)
+        is_complete = len(packets.offsets) == frames
+        if is_complete and list(digests_of(file.path, packets)) == file.digests:
+            return packets
+    except (av.error.FFmpegError, MediaError, OSError) as error:
+        fault = error
+    file.path.unlink(missing_ok=True)
+    reason = reason_of(fault) if isinstance(fault, OSError) else fault and first_line(fault)
+    detail = f" ({reason})" if reason else ""
+    raise StageError(
+        f"the proxy of {index.source} was read back with errors from {file.path}{detail}; check "
+        "the disk, and run the same command again",
+        stage="compare",
+    ) from fault

@@ -1,17 +1,114 @@
-"""Options of proxies, and the entries that determine their output."""
+"""Options of proxies, the entries that determine their output, and the encoder of each codec."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, ClassVar, Final, Literal
+
+import av
+from av.video.codeccontext import VideoCodecContext
+from av.video.reformatter import ColorRange, Colorspace
 
 from headrace.config_fields import Option
-from headrace.errors import ConfigError
+from headrace.errors import BackendError, ConfigError
 from headrace.extraction.extraction_options import WHOLE_FRAMES, ExtractionOptions
-from headrace.extraction.proxies.encoder import Codec
 from headrace.profiling.provenance import Scalar
 from headrace.units import check_counts
+from headrace.video.pyav_version import check_full
+
+Codec = Literal["h264", "hevc", "av1", "mjpeg"]
+_JPEG_SCALE: Final = 3
+"""FFmpeg's quality scale of JPEG, from 2, the best, to 31."""
+_DECODERS: Final = {"av1": "libdav1d"}
+"""Decoders of codecs for which FFmpeg's default needs hardware."""
+_LAMBDA: Final = 118
+"""FFmpeg's unit of the quality scale."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding:
+    """Encoder settings of one codec, independent of the video, with one thread.
+
+    All proxies of one size and color therefore have equal parameter sets, and can share a decoder.
+    """
+
+    encoder: str
+    """FFmpeg's name."""
+    options: Mapping[str, str]
+    pixel_format: str = "yuv420p"
+    tag: str | None = None
+    """Track tag, if FFmpeg's default is supported by fewer players."""
+    color: tuple[int, int] | None = None
+    """(matrix, range) that the codec can signal; None: any."""
+
+
+def encoding_of(codec: Codec, gop: int) -> Encoding:
+    """Return the settings for closed GOPs of `gop` frames, without B-frames."""
+    grouping = f"keyint={gop}:min-keyint={gop}:scenecut=0:bframes=0:open-gop=0"
+    encodings = {
+        "h264": Encoding(
+            encoder="libx264",
+            options={
+                "preset": "veryfast",
+                "tune": "fastdecode",
+                "crf": "20",
+                # With MB-tree and AVX-512, the output of x264 core 165 is not deterministic.
+                "x264-params": f"{grouping}:threads=1:mbtree=0",
+            },
+        ),
+        "hevc": Encoding(
+            encoder="libx265",
+            options={
+                "preset": "veryfast",
+                "crf": "22",
+                "x265-params": f"{grouping}:pools=none:frame-threads=1:log-level=error:info=0",
+            },
+            tag="hvc1",
+        ),
+        "av1": Encoding(
+            encoder="libsvtav1",
+            options={
+                "preset": "10",
+                "crf": "30",
+                "svtav1-params": f"keyint={gop}:irefresh-type=2:pred-struct=1:scd=0:lp=1",
+            },
+        ),
+        "mjpeg": Encoding(
+            encoder="mjpeg",
+            options={"flags": "+qscale", "global_quality": str(_LAMBDA * _JPEG_SCALE)},
+            pixel_format="yuvj420p",
+            color=(Colorspace.ITU601, ColorRange.JPEG),
+        ),
+    }
+    return encodings[codec]
+
+
+def new_decoder(codec: str, extradata: bytes | None) -> VideoCodecContext:
+    """Return a decoder of proxies, with one thread."""
+    decoder = av.CodecContext.create(_DECODERS.get(codec, codec), "r")
+    assert isinstance(decoder, VideoCodecContext)
+    decoder.extradata, decoder.thread_count = extradata or None, 1
+    return decoder
+
+
+def check_encoder(codec: Codec) -> None:
+    """Check that FFmpeg has an encoder for `codec`, and that PyAV is recent enough.
+
+    Raises:
+        BackendError: FFmpeg has no encoder for it; the message names the available codecs. Or PyAV
+            is too old.
+    """
+    check_full("making proxies", "make them on another machine: any PyAV reads them")
+    names: tuple[Codec, ...] = ("h264", "hevc", "av1", "mjpeg")
+    available = [name for name in names if encoding_of(name, 1).encoder in av.codecs_available]
+    if codec not in available:
+        raise BackendError(
+            f"this FFmpeg has no encoder for {codec} ({encoding_of(codec, 1).encoder}); available "
+            f"codecs: {', '.join(available) or 'none'}; PyAV's wheel has all of them "
+            "(pip install av)"
+        )
+
 
 _MIN_SIDE = 2
 _MAX_SIDE = 8192
