@@ -6,8 +6,8 @@ import pytest
 
 from headrace.errors import OpenError
 from headrace.live.live_source import Event
+from headrace.runs.live.live_batches import LiveSinks
 from headrace.runs.live.live_pipeline import LivePipeline, SourceProgress
-from headrace.runs.live.sink_stage import LiveSinks
 from headrace.runs.live.status_board import WINDOW_SECONDS, StatusBoard, source_state
 from headrace.testing.fake_clock import FakeClock
 from report.recorded import step_of

@@ -9,10 +9,9 @@ from headrace.bench.benchmark import Registered, options_of
 from headrace.bench.config import USUAL_MODEL, ModelConfig, ModelName
 from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord, read_record
 from headrace.config_fields import Configuration, Option, OptionField, option_fields
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, closest
 from headrace.profiling.comparison.environment_diff import machine_differences
 from headrace.profiling.provenance import Provenance, plain
-from headrace.runs.launch.problems import closest
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,23 +18,25 @@ from headrace.profiling.provenance import Scalar, record_of
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.stage_records import ItemCounts, QueueRecord, StageRecord
 from headrace.profiling.steps import Step
-from headrace.runs.live.live_batches import ModelRunner, ViewBatch
+from headrace.runs.live.live_batches import LiveSinks, ModelRunner, Results, ViewBatch, sink_batches
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runs.live.live_sources import FileSource, drop_policy_of, latency_base, open_sources
-from headrace.runs.live.sink_stage import LiveSinks, Results, sink_batches
 from headrace.runs.live.status_board import Notice, NoticeSender, StatusBoard
 from headrace.runs.model_setup import (
     StartupTimer,
     check_devices,
+    check_task,
     compute_resources,
+    load_model,
     precision_notes,
     ready_model,
+    task_name,
+    with_task,
 )
 from headrace.runs.output_folder import prepare_folder
 from headrace.runs.run_options import RunOptions
 from headrace.runs.run_session import BaseRunner, ResultSteps, make_step, pipeline_records
 from headrace.runs.run_stages import Transfer
-from headrace.runs.task import Task, with_task
 from headrace.runs.tracers import prepare_tracers
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime
 from headrace.runtime.fan_out import FanOut
@@ -88,10 +91,10 @@ class LiveRunner(BaseRunner):
     def _prepare(
         cls, options: RunOptions, command: tuple[str, ...], timer: StartupTimer
     ) -> "LiveRunner":
-        task, compute, read = Task(options), options.compute, options.input
+        compute, read = options.compute, options.input
         _check_live(options)
         check_devices(compute)
-        task.check()
+        check_task(options)
         prepare_tracers(options.marks, timer)
         sources = open_sources(
             read.sources,
@@ -101,7 +104,7 @@ class LiveRunner(BaseRunner):
             rate=read.rate,
         )
         drop_policy_of(options.flow, is_live=latency_base(sources) != "full_speed")
-        is_video, clips = task.name == "video", options.clips
+        is_video, clips = task_name(options) == "video", options.clips
         if is_video and read.stride != 1:
             raise ConfigError("--stride is for single frames; give --clip-stride for clips")
         if not is_video:
@@ -113,7 +116,7 @@ class LiveRunner(BaseRunner):
         return cls(
             options=options,
             sources=sources,
-            model=ready_model(task.load, compute, batch_size=size, timer=timer),
+            model=ready_model(partial(load_model, options), compute, batch_size=size, timer=timer),
             command=command,
             startup=tuple(timer.parts),
             clock=timer.clock,

@@ -14,8 +14,8 @@ from headrace.live.live_source import Event, EventKind, LiveSource
 from headrace.profiling.session import Pace
 from headrace.profiling.stage_records import ItemCounts
 from headrace.profiling.steps import Step
+from headrace.runs.live.live_batches import LiveSinks, Results
 from headrace.runs.live.live_pipeline import LivePipeline, SourceProgress
-from headrace.runs.live.sink_stage import LiveSinks, Results
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime, iso_text
 from headrace.runtime.distribution import Distribution
 from headrace.runtime.fan_out import FanOut
