@@ -47,7 +47,7 @@ def test_a_file_in_real_time_accounts_for_every_frame(printed, good, tmp_path):
 def test_clip_options_set_the_clips_of_a_video_model(as_json, good, tmp_path):
     session = as_json(
         *("run", good, "--model-name", "r3d_18", "--weights", "none", "--no-video"),
-        *("--clip-len", 4, "--clip-hop", 13, "--out", tmp_path / "out"),
+        *("--clip-len", 2, "--clip-hop", 13, "--out", tmp_path / "out"),
     )
     assert (session["pace"], session["items"]["arrived"]) == ("full_speed", 30)
     assert session["steps"]["first_index"] == [0, 13, 26]

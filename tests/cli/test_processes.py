@@ -144,7 +144,7 @@ def test_a_signal_ends_imports_even_if_they_catch_exceptions(number, code):
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "headrace: interrupted\n")
 
 
-@pytest.mark.parametrize("arguments", [("--version",), ("models",), ("run", "--help")])
+@pytest.mark.parametrize("arguments", [("--version",), ("launch", "--example"), ("run", "--help")])
 def test_a_full_disk_for_stdout_is_one_line(arguments):
     command = [sys.executable, "-m", "headrace", *arguments]
     with Path("/dev/full").open("w") as full:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli.kit import interrupted, profiled, python
-from headrace.cli.profile import count_headrace_arguments
-from headrace.cli.profile_apply import profile_twice
+from headrace.cli.profile import count_headrace_arguments, profile_twice
 from headrace.cli.signals import ChildEnd
 from profiling.loops import Loop, profile_loop
 
@@ -40,6 +39,12 @@ if __name__ == "__main__":
         for batch in DataLoader(Numbers(), 4):
             pass
     if "fail" in sys.argv:
+        import headrace
+        for workers in (0, 1):
+            numbers = DataLoader(list(range(20)), 5, num_workers=workers)
+            with headrace.profile_loader(numbers) as loop:
+                print([batch.sum().item() for batch in loop])
+            print(len(loop.session.steps))
         raise ValueError("no more")
     sys.exit(3)
 """
@@ -51,17 +56,6 @@ for batch in DataLoader(list(range(20))):
     pass
 print("ready", flush=True)
 sys.stdin.read()
-"""
-PROFILED_INSIDE = """
-import headrace
-from torch.utils.data import DataLoader
-
-if __name__ == "__main__":
-    for workers in (0, 1):
-        numbers = DataLoader(list(range(20)), 5, num_workers=workers)
-        with headrace.profile_loader(numbers) as loop:
-            print([batch.sum().item() for batch in loop])
-        print(len(loop.session.steps))
 """
 PYTHON = ("--", sys.executable)
 
@@ -92,23 +86,19 @@ def test_arguments_output_and_exit_code_are_those_of_the_script(script) -> None:
 
 
 def test_a_failing_script_prints_its_traceback_and_each_loop_has_a_report(script) -> None:
+    """A loop with `profile_loader` is reported twice."""
     report = script / "report"
     done = profiled(script, "--out", report, *PYTHON, "train.py", "0", "check", "fail")
     assert done.returncode == 1
+    assert done.stdout.endswith("[10, 35, 60, 85]\n4\n" * 2)
+    assert done.stderr.count("DataLoader of list") == 4
     lines = done.stderr.splitlines()
-    assert lines[0] == "Traceback (most recent call last):"
-    assert lines[1] == '  File "train.py", line 24, in <module>'
     reports = lines.index(f"headrace: reports are in {report}")
-    assert lines.index("ValueError: no more") < reports
+    start = lines.index("Traceback (most recent call last):")
+    assert lines[start + 1] == '  File "train.py", line 30, in <module>'
+    assert start < lines.index("ValueError: no more") < reports
     assert (report / "loop_1" / "report.html").is_file()
     assert (report / "loop_2" / "session.json").is_file()
-
-
-def test_a_loop_with_profile_loader_is_reported_twice(tmp_path) -> None:
-    (tmp_path / "train.py").write_text(PROFILED_INSIDE)
-    done = profiled(tmp_path, *PYTHON, "train.py")
-    assert (done.returncode, done.stdout) == (0, "[10, 35, 60, 85]\n4\n" * 2), done.stderr
-    assert done.stderr.count("DataLoader of list") == 4
 
 
 @pytest.mark.parametrize("flags", [[], ["--apply-advice"]], ids=["once", "twice"])

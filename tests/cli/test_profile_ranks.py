@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from cli.kit import profiled
-from headrace.cli.profile_ranks import Launch, find_launch
+from headrace.cli.profile import Launch, find_launch
 from headrace.errors import ConfigError
 
 TRAIN = """

@@ -15,7 +15,7 @@ from headrace.testing.synth import SynthClip
 from runs.kit import predictions
 
 ONE_CORE = str(min(available_cores()))
-FRAMES = 7
+FRAMES = 5
 LAYERS = {"squeezenet1_1": "features.8", "mobilenet_v3_small": "features.3"}
 SHARED = {
     "model_name": ("squeezenet1_1", "mobilenet_v3_small"),

@@ -216,7 +216,7 @@ IMPORTS = {
 IMPORTED_WITH = {
     "frame_worker": "headrace.decode.parallel_scan",
     "frame_extraction": "headrace.report.folder",
-    "features.feature_extraction": "headrace.cli.extract_features",
+    "features.feature_extraction": "headrace.cli.extract",
 }
 
 
