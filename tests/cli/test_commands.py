@@ -189,8 +189,8 @@ def test_an_interrupted_or_failed_record_is_reported(
         raise error
 
     monkeypatch.setattr("headrace.report.folder.render_html", ended)
-    words = ("--max-steps", 2, "--batch-size", 4, "--pace", pace, "--out", tmp_path / "out")
-    code, out, err = call("run", good, *FAST, *words)
+    flags = ("--max-steps", 2, "--batch-size", 4, "--pace", pace, "--out", tmp_path / "out")
+    code, out, err = call("run", good, *FAST, *flags)
     assert code == expected
     assert err.splitlines()[-1].startswith(f"headrace: {words.format(tmp_path)}")
     assert (tmp_path / "out" / "session.json").exists()
