@@ -116,8 +116,7 @@ def run_and_conclude(
         if session is not None:
             code = _conclude(session, out, ending, is_quiet=is_quiet)
             if applies_advice and files is not None:
-                rerun = partial(_run_files, ending=ending, typed={"dry_run": False, "json": True})
-                _apply_advice(files, session, rerun, is_quiet=is_quiet)
+                _apply_advice(files, session, ending, is_quiet=is_quiet)
             if code:
                 raise typer.Exit(code)
 
@@ -187,18 +186,14 @@ def _with_progress(runner: "Runner", *, is_quiet: bool) -> "Session":
 
 
 def _apply_advice(
-    options: "RunOptions",
-    session: "Session",
-    run: "Callable[[RunOptions], Session | None]",
-    *,
-    is_quiet: bool,
+    options: "RunOptions", session: "Session", ending: Ending, *, is_quiet: bool
 ) -> None:
-    """Run again with the change advised in `session`, and print the gain.
+    """Run again with the change advised in `session`, without output, and print the gain.
 
     Args:
         options: Options of the first run.
         session: Record of the first run.
-        run: Runs with the given options, without output.
+        ending: Signal state of the command.
         is_quiet: Whether to print to stderr instead of stdout.
     """
     from headrace.runs.what_if import describe_gain, first_advised_change
@@ -210,7 +205,7 @@ def _apply_advice(
         return
     change, changed = advised
     print(f"Trying {change.words.partition(':')[0]} ...", file=stream, flush=True)
-    after = run(changed)
+    after = _run_files(changed, ending, {"dry_run": False, "json": True})
     if after is not None:
         print(f"Tried {describe_gain(change, session, after)}", file=stream)
         print(f"Its report: {changed.output.out / 'report.html'}", file=stream)
