@@ -38,7 +38,9 @@ class _Benchmarks(CommandList):
             options = [*parameters(SuiteConfig), *_OPTIONS_OF_ALL]
             run_all = with_parameters(_bench_all, options, summary)
             self.commands["all"] = build_command("all", run_all)
-            self.commands |= {benchmark.name: _command_of(benchmark) for benchmark in BENCHMARKS}
+            self.commands.update(
+                {benchmark.name: _command_of(benchmark) for benchmark in BENCHMARKS}
+            )
         return list(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

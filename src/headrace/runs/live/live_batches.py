@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError, HeadraceError, first_line
-from headrace.live.live_source import LiveFrame
+from headrace.live.live_source import Event, LiveFrame
 from headrace.models.compute import Device
 from headrace.models.model import Model
 from headrace.models.outputs import describe_value
@@ -163,7 +163,7 @@ class LiveSinks:
         clock: Clock,
         marks: Tracer = NO_OP_TRACER,
         max_frames: int = 1,
-        on_failure: Callable[[int, str], None] = lambda at_ns, words: None,
+        on_failure: Callable[[Event], None] = lambda event: None,
     ) -> None:
         """Prepare the queues; threads start with `running`.
 
@@ -173,11 +173,11 @@ class LiveSinks:
             clock: Clock of the run.
             marks: Tracer of the work of the sinks.
             max_frames: Max frames per step.
-            on_failure: Receives the time and text of each failure.
+            on_failure: Called with each failure.
         """
         self.sinks = tuple(sinks)
-        self.failures: list[tuple[int, str]] = []
-        """Time in ns and text of each failure."""
+        self.failures: list[Event] = []
+        """One event per failure."""
         overflow: Overflow = "wait" if keeps_all else "drop_oldest"
         self.fan: FanOut[Results] = FanOut(
             [
@@ -220,10 +220,11 @@ class LiveSinks:
 
     def _record(self, error: HeadraceError) -> None:
         words = first_line(error)
-        if words not in {text for _, text in self.failures}:
-            now_ns = self._clock.now_ns()
-            self.failures.append((now_ns, words))
-            self._on_failure(now_ns, words)
+        if words not in {event.words for event in self.failures}:
+            at_ns = self._clock.now_ns()
+            event = Event(at_ns=at_ns, source=None, kind="failed", words=words)
+            self.failures.append(event)
+            self._on_failure(event)
 
 
 def sink_names(sinks: Sequence[ResultSink]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.errors import ConfigError, first_line
 from headrace.live.drop_policy import DropPolicy
-from headrace.live.live_source import LiveSource, clip_window_of
+from headrace.live.live_source import Event, LiveSource, clip_window_of
 from headrace.live.open_options import SourceOptions
 from headrace.models.model import Model
 from headrace.profiling.input_records import EventRecord, SourceRecord, lost_frame
@@ -21,7 +21,7 @@ from headrace.profiling.steps import Step
 from headrace.runs.live.live_batches import LiveSinks, ModelRunner, Results, ViewBatch, sink_batches
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runs.live.live_sources import FileSource, drop_policy_of, latency_base, open_sources
-from headrace.runs.live.status_board import Notice, NoticeSender, StatusBoard
+from headrace.runs.live.status_board import Notice, StatusBoard, notice_sender
 from headrace.runs.model_setup import (
     StartupTimer,
     check_devices,
@@ -172,21 +172,21 @@ class LiveSteps(ResultSteps):
         self._runner = runner
         wall = WallTime.of(clock)
         self._started = wall.at(recorder.start_ns) if plan.is_live else None
-        notices = NoticeSender(sources=runner.sources, wall=wall, on_notice=runner.on_notice)
+        notify = notice_sender(runner.sources, wall, runner.on_notice)
         self._sinks = LiveSinks(
             self._all_sinks,
             keeps_all=plan.overload.keeps_all,
             clock=clock,
             marks=self._tracers.marks,
             max_frames=plan.batch_size if plan.clips is None else 1,
-            on_failure=notices.sink_failed,
+            on_failure=notify,
         )
 
         def show(batch: ViewBatch) -> None:
             self._sinks.fan.put(sink_batches(batch, wall if plan.is_live else None))
 
         self._pipeline = LivePipeline(
-            replace(plan, show=show), clock, self._tracers.marks, on_event=notices.event
+            replace(plan, show=show), clock, self._tracers.marks, on_event=notify
         )
         self._is_over = False
 
@@ -293,23 +293,28 @@ def stage_records(
 
 
 def _event_records(
-    pipeline: LivePipeline, failures: Sequence[tuple[int, str]], start_ns: int
+    pipeline: LivePipeline, failures: Sequence[Event], start_ns: int
 ) -> Iterator[EventRecord]:
-    """Yield the events of sources and sinks; `failures`: time and text of each failed sink."""
-    events = list(pipeline.events)  # a copy, because threads of sources append
-    rows = [(e.at_ns, e.source, e.kind, e.words, e.frames) for e in events]
-    rows += [(s.began_ns, s.source, "dropped", s.words, s.frames) for s in pipeline.drops.spells]
-    rows += [
-        (progress.failed_ns, source, "failed", first_line(progress.error), 0)
-        for source, progress in enumerate(pipeline.progress)
-        if progress.error is not None
-    ]
-    rows += [(at_ns, None, "failed", words, 0) for at_ns, words in failures]
-    for at_ns, source, kind, words, frames in rows:
-        at_seconds = max(0.0, (at_ns - start_ns) / 1e9)
-        yield EventRecord(
-            at_seconds=at_seconds, source=source, kind=kind, words=words, frames=frames
+    """Yield the events of sources and sinks; `failures` are those of the sinks."""
+    drops = (
+        Event(at_ns=s.began_ns, source=s.source, kind="dropped", words=s.words, frames=s.frames)
+        for s in pipeline.drops.spells
+    )
+    ends = (
+        Event(
+            at_ns=progress.failed_ns,
+            source=source,
+            kind="failed",
+            words=first_line(progress.error),
         )
+        for source, progress in enumerate(pipeline.progress)
+        # The pipeline has an event of a source that failed after its first frame.
+        if progress.error is not None and not progress.has_frames
+    )
+    # A copy of the events, because threads of sources append.
+    for event in (*list(pipeline.events), *drops, *ends, *failures):
+        at_seconds = max(0.0, (event.at_ns - start_ns) / 1e9)
+        yield record_of(EventRecord, event, at_seconds=at_seconds)
 
 
 def _check_live(options: RunOptions) -> None:
