@@ -63,20 +63,22 @@ def test_errors_of_a_server_name_it_without_its_password(call, tmp_path, monkeyp
 
 
 def test_verify_lists_damage_and_only_repair_changes_a_damaged_file(holds, call, where):
-    said = [transcript(call, "cache verify")]
+    transcripts = [transcript(call, "cache verify")]
     store = open_cache(str(where))._store
     store.put({key(0).digest: b"damaged"})
     store.close()
-    said.append(transcript(call, *(f"cache verify{flag}" for flag in ("", " --json", " --repair"))))
-    said.append(transcript(call, "cache verify"))
+    transcripts.append(
+        transcript(call, *(f"cache verify{flag}" for flag in ("", " --json", " --repair")))
+    )
+    transcripts.append(transcript(call, "cache verify"))
     content = bytearray(where.read_bytes())
     content[:100] = b"x" * 100
     where.write_bytes(content)
     commands = ("info", "verify", "prune --all", f"explain {'ab' * 32}")
-    said.append(transcript(call, *(f"cache {words}" for words in commands)))
+    transcripts.append(transcript(call, *(f"cache {words}" for words in commands)))
     assert where.read_bytes() == content
-    said.append(transcript(call, "cache verify --repair", "cache info"))
-    holds("cache_damaged.txt", "\n".join(said))
+    transcripts.append(transcript(call, "cache verify --repair", "cache info"))
+    holds("cache_damaged.txt", "\n".join(transcripts))
 
 
 SPILL_COMMANDS = (

@@ -102,11 +102,11 @@ def test_clip_index_and_doctor_print_their_results(holds, call, tmp_path, monkey
         *("doctor --parity good.mp4", "doctor --parity bad.mp4"),
         *("index good.mp4 --export-mappings mappings.json", check),
     )
-    said = transcript(call, *lines)
+    text = transcript(call, *lines)
     rows = recorded(tmp_path, "mappings.json")
     rows["frames"][5]["pts"] += 1
     (tmp_path / "mappings.json").write_text(json.dumps(rows))
-    holds("files.txt", f"{said}\n{transcript(call, check)}")
+    holds("files.txt", f"{text}\n{transcript(call, check)}")
     with Image.open(tmp_path / "show.png") as shown:
         assert shown.size == (128 * 2 + 8, 96 + 24)
 

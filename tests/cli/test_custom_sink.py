@@ -176,8 +176,8 @@ REFUSED = {
 def test_an_invalid_sink_is_refused_before_anything_is_written(run, tmp_path, number, name):
     """Alternates runs on files and live runs, which both load sinks first."""
     code, err = run("--sink", name, *(("--pace", "realtime") if number % 2 else ()))
-    said = f"headrace: {REFUSED[name]}"
-    assert (code, reason(err)[: len(said)]) == (2, said)
+    message = f"headrace: {REFUSED[name]}"
+    assert (code, reason(err)[: len(message)]) == (2, message)
     assert not (tmp_path / "out").exists()
 
 

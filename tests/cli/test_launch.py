@@ -113,10 +113,10 @@ def test_the_example_runs_unchanged_with_a_training_beside_it(call, printed, tmp
     model = "model_name: squeezenet1_1, threads: 1, batch_size: 2, video: true"
     file, out = tmp_path / "launch.yaml", tmp_path / "out"
     file.write_text(f"{text}  learns: {{source: {clip}, mode: retrain, {model}}}\n")
-    code, said, err = call("launch", file, "--out", out)
+    code, stdout, err = call("launch", file, "--out", out)
     assert code == 0, err
-    assert "3 workers completed: " in said
-    assert max(map(len, said.splitlines())) <= max(100, len(str(out)) + 24)
+    assert "3 workers completed: " in stdout
+    assert max(map(len, stdout.splitlines())) <= max(100, len(str(out)) + 24)
     assert err.splitlines()[-4] == "all workers are ready and start"
     rows = list(csv.DictReader((out / "workers.csv").read_text().splitlines()))
     ends = [(row["worker"], row["outcome"]) for row in rows]
@@ -146,9 +146,9 @@ def test_incomplete_workers_are_named(call, tmp_path, monkeypatch):
 def test_a_worker_that_cannot_start_is_named_and_nothing_is_written(call, tmp_path):
     file, out = tmp_path / "launch.yaml", tmp_path / "out"
     file.write_text("workers: {a: {source: nosuch.mp4, weights: none}}")
-    code, said, err = call("launch", file, "--out", out, "--json")
+    code, stdout, err = call("launch", file, "--out", out, "--json")
     assert code == 1
-    assert json.loads(said)["workers"][0]["outcome"] == "failed"
+    assert json.loads(stdout)["workers"][0]["outcome"] == "failed"
     assert "headrace: worker a failed: cannot open nosuch.mp4" in err
     assert not (out / "launch.json").exists()
 

@@ -68,9 +68,9 @@ def test_annotate_and_run_detect_objects_in_a_stream(call, tmp_path):
         for command, own in ways.items():
             out = tmp_path / command
             words = (command, server.url(), *model, *own, "--max-steps", 6, "--out", out, "--json")
-            code, said, err = call(*words)
+            code, stdout, err = call(*words)
             assert (code, "joined" in err) == (0, True), err
-            session = json.loads(said)
+            session = json.loads(stdout)
             assert (session["kind"], session["pace"]) == ("live", "arrival")
             assert session["items"]["delivered"] == 6
             steps = session["steps"]

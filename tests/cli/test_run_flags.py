@@ -104,13 +104,13 @@ def test_all_videos_of_a_folder_are_run(as_json, tmp_path):
 )
 def test_session_and_report_name_the_decoder(printed, tmp_path, way, recorded_as, note):
     good, out = write_clip(tmp_path / "good", SynthClip(num_frames=30)), tmp_path / "out"
-    said = printed("run", good, *FAST, "--batch-size", 8, "--decode", way, "--out", out)
-    assert re.search(rf"^  decode +{recorded_as}$", said, re.MULTILINE)
+    stdout = printed("run", good, *FAST, "--batch-size", 8, "--decode", way, "--out", out)
+    assert re.search(rf"^  decode +{recorded_as}$", stdout, re.MULTILINE)
     session = recorded(out)
     assert session["provenance"]["configuration"]["decode"] == recorded_as
     assert recorded_as in (out / "report.html").read_text()
     assert re.match(note, "".join(session["notes"]))
-    assert not note or "decoded by cpu: " in said
+    assert not note or "decoded by cpu: " in stdout
 
 
 @pytest.fixture(scope="module")

@@ -87,15 +87,15 @@ def test_few_combinations_contain_every_pair_of_values():
 @pytest.mark.parametrize("values", CASES, ids=lambda values: "-".join(map(str, values.values())))
 def test_every_pair_of_flags_takes_effect_or_is_refused(call, clip, tmp_path, values):
     out = tmp_path / "out"
-    code, said, err = call("run", *typed(clip, values), "--out", out, "--json")
+    code, stdout, err = call("run", *typed(clip, values), "--out", out, "--json")
     if values.get("is_split") and values["enable_compile"]:
-        assert (code, said) == (2, "")
+        assert (code, stdout) == (2, "")
         assert SPLIT_AND_COMPILED in err
         assert err.count("\n") == 1
         assert not out.exists()
         return
     assert (code, err) == (0, "")
-    session = json.loads(said)
+    session = json.loads(stdout)
     configuration = session["provenance"]["configuration"]
     assert session["outcome"] == "complete"
     assert session["kind"] == ("run" if values["mode"] == "inference" else "retrain")
@@ -136,7 +136,7 @@ def check_results(out: Path, session: dict[str, Any], values: dict[str, Any], in
     batch_size = session["setup"]["batch_size"]
     assert batch_size == session["provenance"]["configuration"]["batch_size"]
     chosen = values["batch_size"] == "auto"
-    said = [f"batch size {batch_size} was chosen"] if chosen else []
-    said += precision_notes(ComputeOptions(execution=ExecutionOptions(amp=values["use_amp"])))
-    assert len(session["notes"]) == len(said)
-    assert all(map(str.startswith, session["notes"], said))
+    notes = [f"batch size {batch_size} was chosen"] if chosen else []
+    notes += precision_notes(ComputeOptions(execution=ExecutionOptions(amp=values["use_amp"])))
+    assert len(session["notes"]) == len(notes)
+    assert all(map(str.startswith, session["notes"], notes))
