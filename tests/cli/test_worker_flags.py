@@ -64,6 +64,8 @@ def typed(clip: Path, values: dict[str, object]) -> list[object]:
     ):
         if values.get(name) is not None:
             words += [f"--{name.replace('_', '-')}", values[name]]
+    # The default, one thread per core, makes threads wait for each other on a busy machine.
+    words += ["--threads", 1] if values["core_bind"] == "all" else []
     for name in ("enable_compile", "use_amp"):
         words += [f"--{name.replace('_', '-')}"] if values[name] else []
     model = values["model_name"]
