@@ -37,6 +37,10 @@ class HeadraceError(Exception):
 _TRACEBACK = "(most recent call last)"
 _MAX_LINES, _MAX_CHARACTERS = 4, 200
 """Max lines to show after a line that ends with a colon, and max characters of each."""
+_PREFIX = 3
+"""Equal leading letters that make a known name similar."""
+_FEW = 8
+"""Max names that a message lists completely."""
 _MAX_SUGGESTIONS = 3
 
 
@@ -199,3 +203,20 @@ def did_you_mean(
     similar = get_close_matches(word, [*known], n=_MAX_SUGGESTIONS, cutoff=cutoff)
     suggestions = similar or instead[:_MAX_SUGGESTIONS]
     return f"did you mean {', '.join(suggestions)}?" if suggestions else ""
+
+
+def closest(word: str, known: Iterable[str], *, listed_by: str | None = None) -> str:
+    """Return advice for a mistyped name: similar known names, or else all of them.
+
+    Args:
+        word: Name as typed.
+        known: Known names.
+        listed_by: Command that lists the names, for long lists.
+    """
+    names = sorted(known)
+    prefixed = [name for name in names if word and name.startswith(word[:_PREFIX])]
+    if advice := did_you_mean(word, names, instead=prefixed):
+        return advice
+    if listed_by and len(names) > _FEW:
+        return f"see `{listed_by}`"
+    return f"give one of {', '.join(names)}"

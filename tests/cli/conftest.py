@@ -50,7 +50,7 @@ def own_cache(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def no_lines(monkeypatch):
     """Write no progress lines, which a slow machine would add to the expected stderr."""
-    monkeypatch.setattr("headrace.cli.plain_progress.LINE_SECONDS", math.inf)
+    monkeypatch.setattr("headrace.cli.progress.LINE_SECONDS", math.inf)
 
 
 @pytest.fixture(autouse=True)

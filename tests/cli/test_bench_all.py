@@ -13,8 +13,8 @@ from headrace.bench import registry
 from headrace.bench.suite import suite_runner
 from headrace.bench.suite.suite_runner import SuiteObserver, prepare_suite
 from headrace.bench.suite.suite_selection import Choice, SuiteConfig
-from headrace.cli import bench_all
-from headrace.cli.bench_all import run_suite
+from headrace.cli import bench
+from headrace.cli.bench import run_suite
 from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = [
@@ -129,7 +129,7 @@ def test_ctrl_c_leaves_a_report_of_the_finished_benchmarks(call, video, tmp_path
 
     out = tmp_path / "out"
     observer = SuiteObserver(on_progress=progress)
-    monkeypatch.setattr(bench_all, "progress_of_suite", lambda is_quiet: nullcontext(observer))
+    monkeypatch.setattr(bench, "progress_of_suite", lambda is_quiet: nullcontext(observer))
     monkeypatch.setattr(registry, "BENCHMARKS", (WHOLE, HANGING))
     monkeypatch.setattr(suite_runner, "measure_registered", measure)
     code, said, err = call("bench", "all", video, "--out", out)

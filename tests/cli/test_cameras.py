@@ -37,16 +37,16 @@ def index(call):
 def test_an_index_is_written_and_checked_and_problems_are_listed(holds, index, made, tmp_path):
     """Readable clips are written."""
     file, videos = tmp_path / "index.json", shutil.copytree(made, tmp_path / "videos")
-    said = [index("videos --out index.json", "index.json", "index.json --json", "videos")]
-    said.append(file.read_text())
+    shown = [index("videos --out index.json", "index.json", "index.json --json", "videos")]
+    shown.append(file.read_text())
     file.write_text(json.dumps({"videos": LENGTHS | {"b": 8}}))
-    said.append(index("index.json"))
+    shown.append(index("index.json"))
     (videos / "a" / "back.mp4").unlink()
     (videos / "b" / "back.mp4").write_text("no video")
     for camera in CAMERAS:
         (videos / "c" / f"{camera}.mp4").write_bytes(b"")
-    said += [index("videos --out index.json"), file.read_text(), index("index.json")]
-    holds("index_of_cameras.txt", "\n".join(said))
+    shown += [index("videos --out index.json"), file.read_text(), index("index.json")]
+    holds("index_of_cameras.txt", "\n".join(shown))
 
 
 def test_frame_rates_may_differ_if_frames_are_matched_by_time(holds, index):
@@ -72,22 +72,22 @@ def test_cameras_and_their_reference_are_chosen(holds, index):
     """An index is read with the cameras it was written with, and with others; lengths differ."""
     for camera, length in {"back": 5, "front": 8}.items():
         write_camera(camera, SynthClip(num_frames=length, size=(64, 96)))
-    said = []
+    shown = []
     for options in CHOICES:
-        said += [index(f"videos --out index.json {options}"), Path("index.json").read_text()]
-        said.append(index(*(f"index.json --cameras {name}" for name in ("front", "back"))))
-    holds("index_of_chosen_cameras.txt", "\n".join(said))
+        shown += [index(f"videos --out index.json {options}"), Path("index.json").read_text()]
+        shown.append(index(*(f"index.json --cameras {name}" for name in ("front", "back"))))
+    holds("index_of_chosen_cameras.txt", "\n".join(shown))
 
 
 def test_cameras_may_be_image_folders_with_a_frame_rate(holds, index):
     for clip, count in (("a", 6), ("b", 4)):
         for camera in ("BACK", "FRONT"):
             write_pictures(Path("set", clip, camera), count)
-    said = index("--framerate 12 set --out index.json", "--framerate 12 index.json")
-    said += f"\n{Path('index.json').read_text()}\n"
+    shown = index("--framerate 12 set --out index.json", "--framerate 12 index.json")
+    shown += f"\n{Path('index.json').read_text()}\n"
     shutil.rmtree(Path("set", "b", "BACK"))
     Path("set", "a", "BACK", "00005.jpg").unlink()
-    holds("index_of_pictures.txt", said + index("--framerate 12 set"))
+    holds("index_of_pictures.txt", shown + index("--framerate 12 set"))
 
 
 @pytest.fixture

@@ -102,11 +102,11 @@ def test_clip_index_and_doctor_print_their_results(holds, call, tmp_path, monkey
         *("doctor --parity good.mp4", "doctor --parity bad.mp4"),
         *("index good.mp4 --export-mappings mappings.json", check),
     )
-    said = transcript(call, *lines)
+    text = transcript(call, *lines)
     rows = recorded(tmp_path, "mappings.json")
     rows["frames"][5]["pts"] += 1
     (tmp_path / "mappings.json").write_text(json.dumps(rows))
-    holds("files.txt", f"{said}\n{transcript(call, check)}")
+    holds("files.txt", f"{text}\n{transcript(call, check)}")
     with Image.open(tmp_path / "show.png") as shown:
         assert shown.size == (128 * 2 + 8, 96 + 24)
 
@@ -189,7 +189,8 @@ def test_an_interrupted_or_failed_record_is_reported(
         raise error
 
     monkeypatch.setattr("headrace.report.folder.render_html", ended)
-    code, out, err = call("run", good, *FAST, "--pace", pace, "--out", tmp_path / "out")
+    flags = ("--max-steps", 2, "--batch-size", 4, "--pace", pace, "--out", tmp_path / "out")
+    code, out, err = call("run", good, *FAST, *flags)
     assert code == expected
     assert err.splitlines()[-1].startswith(f"headrace: {words.format(tmp_path)}")
     assert (tmp_path / "out" / "session.json").exists()

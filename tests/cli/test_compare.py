@@ -49,9 +49,9 @@ def test_equal_runs_have_no_difference_and_json_is_the_only_output(printed, as_j
 def test_runs_with_equal_names_are_named_by_path(printed, runs, tmp_path):
     (tmp_path / "other").mkdir()
     folder, other = runs(a=session(1), **{"other/a": session(2)})
-    said = f"No difference shown between {other} and {folder}."
+    message = f"No difference shown between {other} and {folder}."
     out = printed("compare", folder / "session.json", other)
-    assert "".join(out.split()).startswith("".join(said.split()))
+    assert "".join(out.split()).startswith("".join(message.split()))
 
 
 def test_any_input_allows_different_inputs(printed, runs):

@@ -1,12 +1,11 @@
 """`headrace run --sink module:Class` with a class in a file of the user."""
 
 import json
-import os
 import sys
 
 import pytest
 
-from cli.kit import FAST, MAIN, python, reason, recorded
+from cli.kit import FAST, reason, recorded
 from headrace.testing.synth import SynthClip, write_clip
 
 MINE = """
@@ -103,17 +102,22 @@ def rows(tmp_path):
     return lambda: [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_a_class_in_a_local_file_is_a_sink(good, sinks, rows, tmp_path):
-    words = ("run", good, *FAST, "--out", "out", "--sink", "mine:Lines", "--quiet")
-    path = os.pathsep.join([".", os.environ.get("PYTHONPATH", "")])
-    ended = python(MAIN, *words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
-    assert (ended.returncode, ended.stderr) == (0, "")
+def test_a_class_in_a_local_file_is_a_sink_and_the_summary_labels_its_file(
+    printed, good, sinks, rows, tmp_path
+):
+    out = tmp_path / "out"
+    lines = printed("run", good, *FAST, "--out", out, "--sink", "mine:Lines").splitlines()
     moments = [pytest.approx(k / 30, abs=1e-3) for k in range(6)]
     frames = [["write", str(good), k, at, True, True] for k, at in enumerate(moments)]
     assert rows() == [["open", "squeezenet1_1", 1], *frames, ["close"]]
-    session = recorded(tmp_path / "out")
+    session = recorded(out)
     assert session["outputs"][:2] == ["predictions.jsonl", "mine.jsonl"]
     assert session["provenance"]["configuration"]["sinks"] == "mine:Lines"
+    assert lines[-3:] == [
+        f"Predictions: {out}/predictions.jsonl",
+        f"File of your sink: {out}/mine.jsonl",
+        f"Report: {out}/report.html",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -172,8 +176,8 @@ REFUSED = {
 def test_an_invalid_sink_is_refused_before_anything_is_written(run, tmp_path, number, name):
     """Alternates runs on files and live runs, which both load sinks first."""
     code, err = run("--sink", name, *(("--pace", "realtime") if number % 2 else ()))
-    said = f"headrace: {REFUSED[name]}"
-    assert (code, reason(err)[: len(said)]) == (2, said)
+    message = f"headrace: {REFUSED[name]}"
+    assert (code, reason(err)[: len(message)]) == (2, message)
     assert not (tmp_path / "out").exists()
 
 
@@ -187,13 +191,3 @@ def test_an_async_sink_and_a_sink_with_apply_advice_are_refused(run):
 def test_outputs_of_a_sink_may_be_paths(run, tmp_path):
     assert run("--sink", "mine:Paths") == (0, "")
     assert "mine.jsonl" in recorded(tmp_path / "out")["outputs"]
-
-
-def test_the_summary_labels_files_of_a_sink_as_such(printed, good, sinks, tmp_path):
-    out = tmp_path / "out"
-    lines = printed("run", good, *FAST, "--out", out, "--sink", "mine:Lines").splitlines()
-    assert lines[-3:] == [
-        f"Predictions: {out}/predictions.jsonl",
-        f"File of your sink: {out}/mine.jsonl",
-        f"Report: {out}/report.html",
-    ]

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from headrace.cli.run import run
 from headrace.errors import ConfigError
 from headrace.testing.synth import SynthClip, write_clip
 
+STAND_IN = Path(__file__).parents[1] / "runs" / "launch" / "stand_in.py"
 GOOD = """
 out: results
 defaults: {weights: none, batch-size: 8, video: true}
@@ -105,49 +107,48 @@ def test_every_option_of_a_run_is_a_key(read):
     assert vocabulary.arguments("source", "-x.mp4") == ("./-x.mp4",)
 
 
-def test_the_example_runs_unchanged(call, printed, tmp_path):
-    text = printed("launch", "--example")
+def test_the_example_runs_unchanged_with_a_training_beside_it(call, printed, tmp_path):
+    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=6, size=(64, 96)))
+    text = printed("launch", "--example").replace("seconds=4", "seconds=1")
+    model = "model_name: squeezenet1_1, threads: 1, batch_size: 2, video: true"
     file, out = tmp_path / "launch.yaml", tmp_path / "out"
-    file.write_text(text.replace("seconds=4", "seconds=1"))
-    code, said, err = call("launch", file, "--out", out)
+    file.write_text(f"{text}  learns: {{source: {clip}, mode: retrain, {model}}}\n")
+    code, stdout, err = call("launch", file, "--out", out)
     assert code == 0, err
-    assert "2 workers completed: " in said
-    assert max(map(len, said.splitlines())) <= max(100, len(str(out)) + 24)
-    assert err.splitlines()[-3] == "all workers are ready and start"
+    assert "3 workers completed: " in stdout
+    assert max(map(len, stdout.splitlines())) <= max(100, len(str(out)) + 24)
+    assert err.splitlines()[-4] == "all workers are ready and start"
     rows = list(csv.DictReader((out / "workers.csv").read_text().splitlines()))
     ends = [(row["worker"], row["outcome"]) for row in rows]
-    assert ends == [("small", "complete"), ("large", "complete")]
+    assert ends == [(name, "complete") for name in ("small", "large", "learns")]
+    assert rows[2]["frames"] == "6"
     assert all(float(row["cpu_seconds"]) > 0 and int(row["peak_memory_bytes"]) for row in rows)
     record = json.loads((out / "launch.json").read_text())
     assert record["workers"][0]["command"][:2] == ["headrace", "run"]
     assert (out / "small/report.html").exists()
+    assert (out / "learns" / "head.pt").is_file()
     assert "mobilenet_v3_large" in (out / "report.html").read_text()
 
 
-def test_workers_of_both_modes_are_compared_and_incomplete_ones_are_named(call, tmp_path):
-    clip = write_clip(tmp_path / "clip", SynthClip(num_frames=6, size=(64, 96)))
-    file, out = tmp_path / "launch.yaml", tmp_path / "out"
-    file.write_text(
-        "defaults: {weights: none, model_name: squeezenet1_1, threads: 1, batch_size: 2}\n"
-        f"workers:\n  learns: {{source: {clip}, mode: retrain}}\n"
-        f"  runs: {{source: [{clip}, gone.mp4], on_error: skip, mode: inference, video: false}}\n"
-    )
+def test_incomplete_workers_are_named(call, tmp_path, monkeypatch):
+    """The workers are stand-ins: each records a run with lost frames."""
+    program, file, out = tmp_path / "python", tmp_path / "launch.yaml", tmp_path / "out"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {STAND_IN} partial "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    file.write_text("workers: {runs: {source: a.mp4}}")
     code, _, err = call("launch", file, "--out", out)
     assert (code, err.splitlines()[-1]) == (3, "headrace: incomplete results of runs")
-    rows = list(csv.DictReader((out / "workers.csv").read_text().splitlines()))
-    assert [(row["worker"], row["outcome"], row["frames"]) for row in rows] == [
-        ("learns", "complete", "6"),
-        ("runs", "complete", "6"),
-    ]
-    assert (out / "learns" / "head.pt").is_file()
+    [row] = csv.DictReader((out / "workers.csv").read_text().splitlines())
+    assert (row["worker"], row["outcome"], row["frames"]) == ("runs", "complete", "640")
 
 
 def test_a_worker_that_cannot_start_is_named_and_nothing_is_written(call, tmp_path):
     file, out = tmp_path / "launch.yaml", tmp_path / "out"
     file.write_text("workers: {a: {source: nosuch.mp4, weights: none}}")
-    code, said, err = call("launch", file, "--out", out, "--json")
+    code, stdout, err = call("launch", file, "--out", out, "--json")
     assert code == 1
-    assert json.loads(said)["workers"][0]["outcome"] == "failed"
+    assert json.loads(stdout)["workers"][0]["outcome"] == "failed"
     assert "headrace: worker a failed: cannot open nosuch.mp4" in err
     assert not (out / "launch.json").exists()
 

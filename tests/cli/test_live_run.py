@@ -47,7 +47,7 @@ def test_a_file_in_real_time_accounts_for_every_frame(printed, good, tmp_path):
 def test_clip_options_set_the_clips_of_a_video_model(as_json, good, tmp_path):
     session = as_json(
         *("run", good, "--model-name", "r3d_18", "--weights", "none", "--no-video"),
-        *("--clip-len", 4, "--clip-hop", 13, "--out", tmp_path / "out"),
+        *("--clip-len", 2, "--clip-hop", 13, "--out", tmp_path / "out"),
     )
     assert (session["pace"], session["items"]["arrived"]) == ("full_speed", 30)
     assert session["steps"]["first_index"] == [0, 13, 26]
@@ -68,9 +68,9 @@ def test_annotate_and_run_detect_objects_in_a_stream(call, tmp_path):
         for command, own in ways.items():
             out = tmp_path / command
             words = (command, server.url(), *model, *own, "--max-steps", 6, "--out", out, "--json")
-            code, said, err = call(*words)
+            code, stdout, err = call(*words)
             assert (code, "joined" in err) == (0, True), err
-            session = json.loads(said)
+            session = json.loads(stdout)
             assert (session["kind"], session["pace"]) == ("live", "arrival")
             assert session["items"]["delivered"] == 6
             steps = session["steps"]

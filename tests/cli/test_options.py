@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import pytest
 
 from headrace.bench.registry import BENCHMARKS
+from headrace.cli.app import build_command
 from headrace.cli.config_flags import configured, parameters, with_parameters
-from headrace.cli.typer_commands import build_command
 from headrace.config_fields import FrameSize, Option, Videos, option_fields
 from headrace.planner.plan_config import PlanConfig
 

@@ -94,8 +94,8 @@ def test_a_signal_ends_a_run_with_a_complete_record(tmp_path, at, number, comman
     given = json.dumps((*at, int(number), is_twice))
     done = python(INTERRUPTED, given, *typed, "--quiet", "--out", out)
     assert done.returncode == CODES[number], done.stderr
-    said = f"headrace: {words.format(tmp_path)}"
-    assert done.stderr.splitlines() == [said, "exit handlers were called"]
+    message = f"headrace: {words.format(tmp_path)}"
+    assert done.stderr.splitlines() == [message, "exit handlers were called"]
     session = recorded(out)
     assert session["outcome"] == "interrupted"
     assert not list(out.glob(".*"))
@@ -144,13 +144,13 @@ def test_a_signal_ends_imports_even_if_they_catch_exceptions(number, code):
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "headrace: interrupted\n")
 
 
-@pytest.mark.parametrize("arguments", [("--version",), ("models",), ("run", "--help")])
+@pytest.mark.parametrize("arguments", [("--version",), ("launch", "--example"), ("run", "--help")])
 def test_a_full_disk_for_stdout_is_one_line(arguments):
     command = [sys.executable, "-m", "headrace", *arguments]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    said = "headrace: cannot write to standard output: no space left on device\n"
-    assert (done.returncode, done.stderr) == (1, said)
+    message = "headrace: cannot write to standard output: no space left on device\n"
+    assert (done.returncode, done.stderr) == (1, message)
 
 
 @pytest.mark.parametrize(

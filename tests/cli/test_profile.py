@@ -1,6 +1,7 @@
 """`headrace profile` runs a script unchanged and reports on its loops at the end.
 
-With `--apply-advice` the script runs twice, and the gain is reported.
+With `--apply-advice` the script runs twice, and the gain is reported. With torchrun, each rank is
+profiled, and the late one is named.
 """
 
 import json
@@ -12,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from cli.kit import interrupted, profiled
-from headrace.cli.profile import count_headrace_arguments
-from headrace.cli.profile_apply import profile_twice
+from headrace.cli.profile import Launch, count_headrace_arguments, find_launch, profile_twice
 from headrace.cli.signals import ChildEnd
+from headrace.errors import ConfigError
 from profiling.loops import Loop, profile_loop
 
 TRAIN = """
@@ -287,3 +288,98 @@ def test_ctrl_c_ends_the_second_run_and_the_command(twice, tmp_path) -> None:
     assert "KeyboardInterrupt" in err
     assert "the second run was interrupted." in err.replace("\n  ", " ")
     assert len(json.loads((tmp_path / "both.json").read_text())["before"]) == 1
+
+
+TRAIN_OF_RANKS = """
+import hashlib, os, sys, time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
+
+def work(ms):
+    end = time.thread_time() + ms / 1e3
+    while time.thread_time() < end:
+        hashlib.sha256(bytes(4096)).digest()
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 60
+    def __getitem__(self, index):
+        work(float(sys.argv[1]) if dist.get_rank() == 1 else 0.1)
+        return torch.ones(8)
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+model = DistributedDataParallel(torch.nn.Linear(8, 1))
+for batch in DataLoader(Numbers(), 2):
+    model(batch).sum().backward()
+    if dist.get_rank() == 1:
+        work(float(sys.argv[2]))
+os.write(1, f"rank {dist.get_rank()} ended\\n".encode())  # in one piece
+dist.destroy_process_group()
+if len(sys.argv) > 3:
+    sys.exit(int(sys.argv[3]))
+"""
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+LAUNCHES = {
+    **dict.fromkeys(("python train.py", "python -m train"), None),
+    "torchrun --nproc-per-node 2 | train.py --lr 1": ("file", "train.py", ("--lr", "1")),
+    "python3 -m torch.distributed.run --standalone | --mod a.b -m": ("module", "a.b", ("-m",)),
+}
+"""Command, with | after the arguments of torchrun -> expected rest of the launch."""
+
+
+@pytest.mark.parametrize("line", LAUNCHES)
+def test_a_launch_is_parsed_like_torchrun_does(line, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    launcher, rest = line.partition(" | ")[0].split(), LAUNCHES[line]
+    expected = None if rest is None else Launch(tuple(launcher), *rest)
+    assert find_launch(line.replace(" |", "").split()) == expected
+
+
+def test_invalid_options_of_torchrun_are_an_error() -> None:
+    with pytest.raises(ConfigError, match="torchrun cannot parse '--nproc-per-node'"):
+        find_launch(["torchrun", "--nproc-per-node"])
+
+
+@pytest.fixture
+def profile_ranks(tmp_path):
+    """Return a function: arguments of the script -> result of its profile on two ranks."""
+    (tmp_path / "train.py").write_text(TRAIN_OF_RANKS, encoding="utf-8")
+    words = ("--json", "ranks.json", "--out", "report", "--", *TORCHRUN, "train.py")
+    return lambda *arguments: profiled(tmp_path, *words, *arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fetch_ms", "own_ms", "late"),
+    [
+        (15, 0, "Rank 1 is late because of its data"),
+        (0.1, 40, "Rank 1 is late because of its own code"),
+    ],
+    ids=["data", "compute"],
+)
+def test_the_late_rank_is_named_with_its_cause(
+    profile_ranks, tmp_path, fetch_ms, own_ms, late
+) -> None:
+    done = profile_ranks(fetch_ms, own_ms)
+    assert done.returncode == 0, done.stderr
+    assert {"rank 0 ended", "rank 1 ended"} <= {*done.stdout.splitlines()}
+    assert late in done.stderr
+    record = json.loads((tmp_path / "ranks.json").read_bytes())
+    assert {*record["ranks"]} == {"0", "1"}
+    typed = ["headrace", "profile", "--json", "ranks.json", "--out", "report", "--", *TORCHRUN]
+    for rank in record["ranks"].values():
+        command = rank["provenance"]["command"]
+        assert command == [*typed, "train.py", str(fetch_ms), str(own_ms)]
+    assert late in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_exit_code_is_that_of_the_launcher_and_the_ranks_are_reported(profile_ranks) -> None:
+    done = profile_ranks(0.1, 0, 3)
+    assert done.returncode == 1
+    assert "frames" not in done.stdout
+    assert "rank  steps" in done.stderr

@@ -1,13 +1,20 @@
 """Progress lines for a stderr that is not a terminal."""
 
-import io
+from contextlib import nullcontext
 
 import pytest
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+from rich.progress import Progress
 
-from headrace.cli.plain_progress import PlainProgress, ProgressLines
-from headrace.cli.progress import is_silenced, progress, progress_line, silenced, waiting
+from headrace.cli.progress import (
+    ProgressLines,
+    bar_columns,
+    is_silenced,
+    plain_text,
+    progress,
+    progress_line,
+    silenced,
+    waiting,
+)
 from headrace.testing.fake_clock import FakeClock
 
 
@@ -62,34 +69,38 @@ def test_lines_are_at_least_ten_seconds_apart_and_have_an_estimate(holds):
     holds("progress.txt", "\n".join(lines))
 
 
-def test_the_columns_of_a_bar_are_written_without_the_bar(written):
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), "frames")
-    more = ("{task.fields[rate]} frames/s", TimeRemainingColumn())
-    console = Console(file=io.StringIO())
-    bar = PlainProgress(*columns, *more, console=console, lines=written.progress)
+def test_texts_and_counts_of_a_bar_are_written():
+    bar = Progress(disable=True)
     task = bar.add_task("running", total=6000, rate="?")
-    written.clock.advance(10)
     bar.update(task, completed=2000, rate="200")
-    [line] = written.lines
-    assert line == "running 2,000 of 6,000 frames 200 frames/s, 10.0 s, about 20.0 s left"
-    assert console.file.getvalue() == ""
+    columns = bar_columns("frames", "{task.fields[rate]} frames/s")
+    assert plain_text(columns, bar.tasks[0]) == "running 2,000 of 6,000 frames 200 frames/s"
+    assert plain_text((), bar.tasks[0]) == "running, 2,000 of 6,000"
+    bar.add_task("starting", total=None)
+    assert plain_text((), bar.tasks[1]) == "starting"
 
 
-def test_without_columns_the_description_and_the_count_are_written(written):
-    bar = PlainProgress(console=Console(file=io.StringIO()), lines=written.progress)
-    task = bar.add_task("starting", total=None)
-    written.after(10)
-    bar.update(task, description="8 workers", completed=3, total=13)
-    written.after(10)
-    assert written.lines == ["starting, 10.0 s", "8 workers, 3 of 13, 20.0 s"]
+def test_without_a_terminal_no_bar_is_drawn_and_due_lines_are_written(capsys, monkeypatch):
+    ticks = []
+    monkeypatch.setattr("headrace.cli.progress.LINE_SECONDS", 0.0)
+    monkeypatch.setattr(
+        "headrace.cli.progress.call_every", lambda tick, _: nullcontext(ticks.append(tick))
+    )
+    with progress(is_quiet=False) as show:
+        show("8 workers", 3, 13)
+        assert capsys.readouterr().err == ""
+        ticks[0]()
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("8 workers, 3 of 13, ")
 
 
-def test_quiet_and_json_write_nothing_and_start_no_thread(capsys):
+def test_quiet_and_json_write_nothing_and_start_no_thread(capsys, monkeypatch):
+    monkeypatch.setattr("headrace.cli.progress.call_every", None)
     for is_quiet in (True, False):
         with silenced(), progress(is_quiet=is_quiet) as show, waiting("x", is_quiet=is_quiet):
             assert is_silenced()
             show("timing", 1, 2)
     assert not is_silenced()
-    with progress_line(is_quiet=False) as bar:
-        assert isinstance(bar, PlainProgress)
+    with progress_line(is_quiet=True) as bar:
+        bar.add_task("running", total=1)
     assert capsys.readouterr() == ("", "")

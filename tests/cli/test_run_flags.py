@@ -2,12 +2,14 @@
 
 import json
 import re
+import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
 
 import pytest
 
-from cli.kit import FAST, SQUEEZENET, python, recorded
+from cli.kit import FAST, SQUEEZENET, recorded
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_no_gpu
 from headrace.cli import run as run_command
@@ -102,13 +104,13 @@ def test_all_videos_of_a_folder_are_run(as_json, tmp_path):
 )
 def test_session_and_report_name_the_decoder(printed, tmp_path, way, recorded_as, note):
     good, out = write_clip(tmp_path / "good", SynthClip(num_frames=30)), tmp_path / "out"
-    said = printed("run", good, *FAST, "--batch-size", 8, "--decode", way, "--out", out)
-    assert re.search(rf"^  decode +{recorded_as}$", said, re.MULTILINE)
+    stdout = printed("run", good, *FAST, "--batch-size", 8, "--decode", way, "--out", out)
+    assert re.search(rf"^  decode +{recorded_as}$", stdout, re.MULTILINE)
     session = recorded(out)
     assert session["provenance"]["configuration"]["decode"] == recorded_as
     assert recorded_as in (out / "report.html").read_text()
     assert re.match(note, "".join(session["notes"]))
-    assert not note or "decoded by cpu: " in said
+    assert not note or "decoded by cpu: " in stdout
 
 
 @pytest.fixture(scope="module")
@@ -154,17 +156,21 @@ def test_a_dry_run_of_retraining_prints_its_plan(retrain, toys, tmp_path):
     )
 
 
-def test_pytorch_is_imported_inside_ending_at_once(tmp_path) -> None:
-    done = python(
-        "import contextlib, sys\n"
-        "from headrace.cli import main, run\n"
-        "@contextlib.contextmanager\n"
-        "def ending_at_once():\n"
-        "    before = 'torch' in sys.modules\n"
-        "    yield\n"
-        "    sys.exit(f'{before} {\"torch\" in sys.modules}')\n"
-        "run.ending_at_once = ending_at_once\n"
-        "main(['run', sys.argv[1], '--dry-run', '--quiet'])\n",
-        write_clip(tmp_path / "a.mp4", SynthClip(num_frames=2)),
+def test_pytorch_is_imported_inside_ending_at_once(call, tmp_path, monkeypatch):
+    """test_refused.py checks that it is not imported earlier."""
+    inside, imported = [], []
+
+    @contextmanager
+    def ending_at_once():
+        inside.append(True)
+        yield
+        sys.exit(7)
+
+    monkeypatch.setattr(run_command, "ending_at_once", ending_at_once)
+    monkeypatch.setattr(
+        run_command, "import_module", lambda name: imported.append((name, len(inside)))
     )
-    assert done.stderr == "False True\n"
+    clip = write_clip(tmp_path / "a.mp4", SynthClip(num_frames=2))
+    assert call("run", clip, "--dry-run", "--quiet") == (7, "", "")
+    modules = ("headrace.runs.file_run", "headrace.runs.live.live_session")
+    assert imported == [(name, 1) for name in modules]

@@ -1,4 +1,4 @@
-"""What lies in deploy/ is true: its commands run, are found well and end; its paths exist."""
+"""deploy/: its commands run, pass their health check and end; its paths exist."""
 
 import json
 import os
@@ -25,19 +25,19 @@ UNIT = (DEPLOY / "headrace.service").read_text("utf-8").replace("\\\n", " ")
 CONTAINER = (DEPLOY / "Containerfile").read_text("utf-8").replace("\\\n", " ")
 TOKEN = "a-token-of-a-test-0123"
 SECONDS = 120
-"""Far above what a run takes to start or end; reached only by a hang."""
+"""Timeout of a run and of a health check, far above the usual time."""
 
 
-def of_unit() -> str:
-    """The shell command of the unit, as systemd hands it on."""
+def unit_command() -> str:
+    """Return the shell command of the unit, with the escapes of systemd removed."""
     (line,) = re.findall(r"^ExecStart=(.*)$", UNIT, re.MULTILINE)
     shell, option, command = shlex.split(line)
     assert (shell, option) == ("/bin/sh", "-c")
     return command.replace("$$", "$").replace("%%", "%")
 
 
-def of_container() -> str:
-    """The shell command of the container."""
+def container_command() -> str:
+    """Return the shell command of the container."""
     (line,) = re.findall(r"^CMD (.*)$", CONTAINER, re.MULTILINE)
     shell, option, command = json.loads(line)
     assert (shell, option) == ("sh", "-c")
@@ -45,15 +45,17 @@ def of_container() -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [of_unit(), of_container()], ids=["unit", "container"])
-def test_its_command_runs_is_found_well_and_ends_by_sigterm(command: str, tmp_path: Path):
-    """The very command, but for where things lie, the port, and a model without a download."""
+@pytest.mark.parametrize(
+    "command", [unit_command(), container_command()], ids=["unit", "container"]
+)
+def test_the_command_runs_is_healthy_and_ends_by_sigterm(command: str, tmp_path: Path):
+    """With other folders, another port, and a model without a download."""
     (tmp_path / "cameras.streams").write_text("test://?size=64x96&rate=30\n")
     command = re.sub(r"^exec \S*headrace ", "exec $PYTHON -m headrace ", command)
     command = command.replace("/etc/headrace/", f"{tmp_path}/").replace("/runs/", f"{tmp_path}/")
     quick = " --web-port 0 --model-name squeezenet1_1 --weights none"
-    told = {"CREDENTIALS_DIRECTORY": str(tmp_path), "STATE_DIRECTORY": str(tmp_path)}
-    environment = {**os.environ, **told, "PYTHON": sys.executable, TOKEN_VARIABLE: TOKEN}
+    folders = {"CREDENTIALS_DIRECTORY": str(tmp_path), "STATE_DIRECTORY": str(tmp_path)}
+    environment = {**os.environ, **folders, "PYTHON": sys.executable, TOKEN_VARIABLE: TOKEN}
     with subprocess.Popen(
         ["/bin/sh", "-c", command + quick],
         env={**environment, "XDG_CACHE_HOME": str(tmp_path)},
@@ -67,28 +69,28 @@ def test_its_command_runs_is_found_well_and_ends_by_sigterm(command: str, tmp_pa
                 found[1] for line in run.stdout if (found := re.search(r":(\d+)/metrics", line))
             )
             url = f"http://127.0.0.1:{port}/health"
-            well = _health(url, environment)
-            unasked = _health(url, {**environment, TOKEN_VARIABLE: ""})
+            healthy = _health(url, environment)
+            without_token = _health(url, {**environment, TOKEN_VARIABLE: ""})
             run.send_signal(signal.SIGTERM)
             out, err = run.communicate(timeout=SECONDS)
         finally:
             run.kill()
-    assert (well.returncode, json.loads(well.stdout)["is_good"]) == (0, True), well.stderr
-    assert unasked.returncode == 1
-    assert "bearer token" in unasked.stderr
+    assert (healthy.returncode, json.loads(healthy.stdout)["is_good"]) == (0, True), healthy.stderr
+    assert without_token.returncode == 1
+    assert "bearer token" in without_token.stderr
     assert run.returncode == int(re.findall(r"^SuccessExitStatus=(\d+)$", UNIT, re.MULTILINE)[0])
     (session,) = tmp_path.glob("*Z/session.json")
     assert json.loads(session.read_text())["outcome"] == "interrupted"
     assert "Traceback" not in out + err
 
 
-def test_the_health_check_fails_where_nobody_answers():
+def test_the_health_check_fails_without_a_server():
     found = _health("http://127.0.0.1:9/health", dict(os.environ))
     assert found.returncode == 1
     assert found.stderr.startswith("no response from http://127.0.0.1:9/health: ")
 
 
-def test_what_the_container_copies_and_runs_is_there():
+def test_the_files_of_the_container_exist():
     lines = re.findall(r"^COPY (.*)$", CONTAINER, re.MULTILINE)
     copied = [path for line in lines for path in line.split()[:-1]]
     assert copied
@@ -127,7 +129,7 @@ def _health(url: str, environment: dict[str, str]) -> subprocess.CompletedProces
 
 
 def maxmemory_by_the_rule() -> int:
-    """What the command in the file says."""
+    """Return the result of the command in the file."""
     (command,) = re.findall(r"^# +redis-server .*--maxmemory \$\((.*)\)$", CONF.read_text(), re.M)
     done = subprocess.run(shlex.split(command), capture_output=True, text=True, check=True)
     return int(done.stdout)

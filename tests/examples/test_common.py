@@ -36,8 +36,8 @@ def words(tmp_path_factory):
     ("example", "when"), [("train_clips.py", "saved"), ("camera_stream.py", "rank 0")]
 )
 def test_an_interrupt_ends_an_example_silently_with_code_130(example, when, words):
-    found = stopped(str(EXAMPLES / example), *words[example], when=when, by=signal.SIGINT)
-    assert (found.returncode, found.stderr) == (130, "")
+    done = stopped(str(EXAMPLES / example), *words[example], when=when, by=signal.SIGINT)
+    assert (done.returncode, done.stderr) == (130, "")
 
 
 def test_each_process_uses_the_gpu_of_its_local_rank(tmp_path):
@@ -47,8 +47,8 @@ def test_each_process_uses_the_gpu_of_its_local_rank(tmp_path):
         "with joined(argparse.ArgumentParser()) as device:\n    print(device)\n"
     )
     chosen = f"{TWO_GPUS}; torch.cuda.set_device = lambda device: print('current:', device)"
-    found = changed(chosen, str(script), LOCAL_RANK="1")
-    assert found.stdout == "current: cuda:1\ncuda:1\n", found.stderr
+    done = changed(chosen, str(script), LOCAL_RANK="1")
+    assert done.stdout == "current: cuda:1\ncuda:1\n", done.stderr
 
 
 NO_NVTX = """
@@ -71,7 +71,7 @@ SECOND = {"LOCAL_RANK": "1", "RANK": "1"}
 
 
 @pytest.mark.parametrize(
-    ("example", "options", "change", "environment", "code", "said"),
+    ("example", "options", "change", "environment", "code", "message"),
     [
         ("train_frames.py", [], ONE_GPU, SECOND, 2, ALONE),
         ("camera_stream.py", [], ONE_GPU, SECOND, 2, ALONE),
@@ -81,12 +81,12 @@ SECOND = {"LOCAL_RANK": "1", "RANK": "1"}
     ],
 )
 def test_an_error_ends_an_example_with_one_line(
-    words, example, options, change, environment, code, said
+    words, example, options, change, environment, code, message
 ):
-    found = changed(change, str(EXAMPLES / example), *options, *words[example], **environment)
-    assert found.returncode == code, found.stderr
-    assert found.stderr.startswith(f"{example}: error: {said}")
-    assert found.stderr.count("\n") == 1
+    done = changed(change, str(EXAMPLES / example), *options, *words[example], **environment)
+    assert done.returncode == code, done.stderr
+    assert done.stderr.startswith(f"{example}: error: {message}")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -98,12 +98,12 @@ def test_an_error_ends_an_example_with_one_line(
     ],
 )
 def test_a_number_below_one_is_a_usage_error(example, option, value, words):
-    found = ended(str(EXAMPLES / example), *words[example], option, value)
-    assert found.returncode == 2
-    assert found.stderr.endswith(
+    done = ended(str(EXAMPLES / example), *words[example], option, value)
+    assert done.returncode == 2
+    assert done.stderr.endswith(
         f"{example}: error: argument {option}: must be at least 1, got {value}\n"
     )
-    assert "Traceback" not in found.stderr
+    assert "Traceback" not in done.stderr
 
 
 NO_CHECKPOINTS = """
@@ -129,9 +129,9 @@ def test_a_file_that_is_not_a_checkpoint_is_named_and_unchanged(tmp_path):
     """A text file, an empty file, another file of torch, a folder, and a path below a file."""
     script = tmp_path / "read.py"
     script.write_text(NO_CHECKPOINTS)
-    found = changed(f"import os; os.chdir({str(tmp_path)!r})", str(script))
-    assert found.stdout.split() == ["1"] * 5, found.stderr
-    lines = found.stderr.splitlines()
+    done = changed(f"import os; os.chdir({str(tmp_path)!r})", str(script))
+    assert done.stdout.split() == ["1"] * 5, done.stderr
+    lines = done.stderr.splitlines()
     assert [re.split(": ", line, maxsplit=2)[0] for line in lines] == ["try"] * 5
     assert "list is not a checkpoint of this example; give a checkpoint" in lines[2]
     assert "cannot write the checkpoint text/a" in lines[4]
@@ -142,8 +142,8 @@ def test_a_file_that_is_not_a_checkpoint_is_named_and_unchanged(tmp_path):
     "example", ["train_frames.py", "train_clips.py", "train_cameras.py", "camera_stream.py"]
 )
 def test_help_describes_each_option(example):
-    found = ended(str(EXAMPLES / example), "--help", COLUMNS="400")
-    assert found.returncode == 0
-    options = re.split(r"\n  (?=-)", found.stdout)[1:]
+    done = ended(str(EXAMPLES / example), "--help", COLUMNS="400")
+    assert done.returncode == 0
+    options = re.split(r"\n  (?=-)", done.stdout)[1:]
     assert len(options) > 5
     assert [option for option in options if not re.search(r"\s{2,}\w", option)] == []

@@ -18,7 +18,7 @@ def code_of(notebook):
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def said(notebook):
+def outputs_of(notebook):
     """Return the outputs of each cell: types, and texts without numbers."""
     return [[*map(_outline, cell.outputs)] for cell in code_of(notebook)]
 
@@ -39,13 +39,13 @@ def test_the_outputs_are_those_of_the_current_code(path):
     assert notebook.metadata.headrace.sources_run == hashlib.sha256(sources.encode()).hexdigest()
     cells = code_of(notebook)
     assert [cell.execution_count for cell in cells] == [*range(1, len(cells) + 1)]
-    assert any("image/png" in str(outputs) for outputs in said(notebook))
+    assert any("image/png" in str(outputs) for outputs in outputs_of(notebook))
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name)
 def test_the_outputs_are_small_and_contain_no_local_path(path):
     assert path.stat().st_size < MOST_BYTES
-    texts = str(said(nbformat.read(path, as_version=4)))
+    texts = str(outputs_of(nbformat.read(path, as_version=4)))
     assert not re.search(r"/(tmp|home|root|work|Users|usr)\b|site-packages|Traceback", texts)
 
 
@@ -61,4 +61,4 @@ def test_a_new_run_has_equal_outputs(path, tmp_path):
     assert done.returncode == 0, done.stderr
     kept, found = (nbformat.read(each, as_version=4) for each in (path, again))
     assert [cell.source for cell in kept.cells] == [cell.source for cell in found.cells]
-    assert said(found) == said(kept)
+    assert outputs_of(found) == outputs_of(kept)

@@ -33,9 +33,9 @@ def run(tmp_path_factory):
     cache = str(tmp_path_factory.getbasetemp() / "recipes-cache")
 
     def run_recipe(name, *words, launcher=()):
-        found = ended(*launcher, str(RECIPES / name), *map(str, words), XDG_CACHE_HOME=cache)
-        assert found.returncode == 0, found.stderr
-        return found.stdout
+        done = ended(*launcher, str(RECIPES / name), *map(str, words), XDG_CACHE_HOME=cache)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     return run_recipe
 
@@ -75,9 +75,9 @@ def test_a_recipe_is_linked_from_its_guide(recipe):
 
 @pytest.mark.slow
 def test_one_folder_per_class(run, dataset):
-    said = run("folder_per_class.py", dataset)
-    assert len(said.splitlines()) == 4  # two clips of each of two videos
-    assert " in run: " in said or " in walk: " in said
+    output = run("folder_per_class.py", dataset)
+    assert len(output.splitlines()) == 4  # two clips of each of two videos
+    assert " in run: " in output or " in walk: " in output
 
 
 @pytest.mark.slow
@@ -87,8 +87,8 @@ def test_labels_in_a_table(run, dataset, tmp_path):
         for number, video in enumerate(sorted(dataset.glob("*/*.mp4")))
     ]
     table = write_table(dataset / "labels.csv", "path,label,speed", rows)
-    said = run("csv_labels.py", table)
-    assert said == "8 rows, classes run, walk\n320 frames, each with the label of its row\n"
+    output = run("csv_labels.py", table)
+    assert output == "8 rows, classes run, walk\n320 frames, each with the label of its row\n"
 
 
 @pytest.mark.slow
@@ -104,8 +104,8 @@ def test_overlapping_segments_of_one_file(run, tmp_path):
         ),
     ]
     table = write_table(tmp_path / "actions.csv", "path,start_seconds,end_seconds,label", rows)
-    said = run("overlapping_segments.py", table)
-    assert said.startswith("7 segments of 2 videos, each once\n")
+    output = run("overlapping_segments.py", table)
+    assert output.startswith("7 segments of 2 videos, each once\n")
 
 
 @pytest.mark.slow
@@ -117,8 +117,8 @@ def test_clips_at_one_rate_from_files_of_any_rate(run, tmp_path):
         )
         for rate in RATES
     ]
-    said = run("clips_at_8_fps.py", *videos)
-    strides = [float(line.split()[-2]) for line in said.splitlines()]
+    output = run("clips_at_8_fps.py", *videos)
+    strides = [float(line.split()[-2]) for line in output.splitlines()]
     assert sorted(strides) == pytest.approx([float(rate) / 8 for rate in RATES], abs=0.1)
 
 
@@ -129,8 +129,8 @@ def test_ten_clips_of_33_videos_count_once_each_on_two_ranks(run, tmp_path):
     for number in range(1, 33):
         videos.append(tmp_path / f"{number}.mp4")
         videos[-1].write_bytes(clip.read_bytes())
-    said = run("ten_clip_evaluation.py", *videos, launcher=TWO_PROCESSES)
-    assert said.splitlines()[0] == "330 clips of 33 videos on 2 ranks, each once"
+    output = run("ten_clip_evaluation.py", *videos, launcher=TWO_PROCESSES)
+    assert output.splitlines()[0] == "330 clips of 33 videos on 2 ranks, each once"
 
 
 @pytest.mark.slow
@@ -144,5 +144,5 @@ def test_ten_clips_of_33_videos_count_once_each_on_two_ranks(run, tmp_path):
 )
 def test_a_trainer_resumes_in_the_middle_of_an_epoch(recipe, package, run, dataset, tmp_path):
     pytest.importorskip(package, reason="headrace[trainers] is not installed")
-    said = run(recipe, dataset, tmp_path / "checkpoints")
-    assert said.splitlines()[-1] == "320 frames, each once in each of 2 epochs"
+    output = run(recipe, dataset, tmp_path / "checkpoints")
+    assert output.splitlines()[-1] == "320 frames, each once in each of 2 epochs"

@@ -31,8 +31,8 @@ def small_videos(tmp_path_factory):
     return [str(write_clip(folder / f"{number}", clip)) for number in range(7)]
 
 
-def losses(said):
-    return [float(number) for number in re.findall(r"loss ([\d.]+)", said)]
+def losses(output):
+    return [float(number) for number in re.findall(r"loss ([\d.]+)", output)]
 
 
 def steps(epochs, samples, batch, loader):
@@ -76,9 +76,9 @@ def test_a_run_on_frames_resumes_with_two_processes_and_then_with_one(small_vide
     assert since == batches_since(alone["loader"], together["loader"], samples=140, batch=4)
 
     epochs = together["loader"]["epoch"] + 2
-    said = run(FRAMES, *words, "--epochs", str(epochs))
+    output = run(FRAMES, *words, "--epochs", str(epochs))
     last = torch.load(checkpoint, weights_only=True)
-    assert said.startswith(f"resuming after step {together['step']}\n")
+    assert output.startswith(f"resuming after step {together['step']}\n")
     assert last["step"] - together["step"] == steps(epochs, 140, 2, together["loader"])
     assert (last["loader"]["epoch"], last["loader"]["slot"]) == (epochs, 0)
 
@@ -121,9 +121,9 @@ def test_a_killed_and_resumed_run_on_clips_equals_an_uninterrupted_one(killed, t
     at = torch.load(left, weights_only=True)
     words = [*words, "--epochs", str(at["loader"]["epoch"] + 3)]
     rest = run(CLIPS, *words, "--checkpoint", str(resumed))
-    said = run(CLIPS, *words, "--checkpoint", str(whole))
+    output = run(CLIPS, *words, "--checkpoint", str(whole))
     assert rest.startswith(f"resuming after step {at['step']}\n")
-    assert losses(rest)[1:] == losses(said)[-2:]
+    assert losses(rest)[1:] == losses(output)[-2:]
     found, wanted = (torch.load(path, weights_only=True) for path in (resumed, whole))
     assert (found["step"], found["loader"]) == (wanted["step"], wanted["loader"])
     torch.testing.assert_close(found["network"], wanted["network"])
@@ -136,8 +136,8 @@ def test_a_killed_run_on_clips_resumes_with_two_processes(killed, tmp_path):
     at = torch.load(left, weights_only=True)
     epochs = at["loader"]["epoch"] + 3
     words = [*words, "--epochs", str(epochs), "--checkpoint", str(resumed)]
-    said = run(*TWO_PROCESSES, CLIPS, *words)
-    assert said.startswith(f"resuming after step {at['step']}\n")
+    output = run(*TWO_PROCESSES, CLIPS, *words)
+    assert output.startswith(f"resuming after step {at['step']}\n")
     last = at["step"] + steps(epochs, 7, 2, at["loader"])
     assert torch.load(resumed, weights_only=True)["step"] == last
-    assert f"step {last} loss" in said
+    assert f"step {last} loss" in output

@@ -215,7 +215,7 @@ IMPORTS = {
 IMPORTED_WITH = {
     "frame_extraction": "headrace.decode.parallel_scan",
     "extraction": "headrace.report.folder",
-    "features.feature_extraction": "headrace.cli.extract_features",
+    "features.feature_extraction": "headrace.cli.extract",
 }
 
 

@@ -25,7 +25,6 @@ from headrace.runs.run_options import (
     RunOptions,
 )
 from headrace.runs.run_stages import Transfer, Transfers
-from headrace.runs.what_if import Setting
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, Look, SynthClip, Timing, write_clip
@@ -187,12 +186,14 @@ def test_settings_are_measured_by_short_runs_of_all_stages(tiny, tmp_path, folde
     budget = {"_FRAMES_SHARE": 0.01, "_MIN_SECONDS": 60.0, "_MAX_SECONDS": 60.0}
     for name, value in budget.items():
         monkeypatch.setattr(f"headrace.runs.what_if.{name}", value)
-    other = [Setting("--batch-size 2", {"batch_size": 2}), Setting("--no-video", {"video": False})]
+    other = [{"batch_size": 2}, {"video": False}]
     monkeypatch.setattr("headrace.runs.what_if.settings", lambda session: iter(other))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
     session = tiny(batch_size=4, clock=SYSTEM_CLOCK).run()
-    assert [setting.options for setting in session.alternatives] == [s.options for s in other]
+    assert [setting.options for setting in session.alternatives] == other
+    flags = [setting.option for setting in session.alternatives]
+    assert flags == ["--batch-size 2", "--no-video"]
     assert min(setting.ms_per_frame for setting in session.alternatives) > 0
     assert session.setup.batch_size == 4
     assert len(numbers(folder)) == 30

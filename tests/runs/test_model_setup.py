@@ -103,9 +103,9 @@ def attempt(max_batch_size: int):
 
 
 def test_before_the_first_frame_the_batch_size_is_halved_too():
-    fitted = halve_until_it_fits(attempt(5), 16)
-    assert fitted.batch_size == 4
-    assert fitted.notes == (
+    _, batch_size, notes = halve_until_it_fits(attempt(5), 16)
+    assert batch_size == 4
+    assert notes == (
         "memory ran out with batches of 16 before the first frame; the next attempt used 8",
         "memory ran out with batches of 8 before the first frame; the next attempt used 4",
     )

@@ -10,7 +10,7 @@ from headrace.cli.launch_file import RunVocabulary, read_config
 from headrace.cli.run import run
 from headrace.decode import image_files
 from headrace.models.results import BoxChoice
-from headrace.runs import decoders, run_inputs, run_options, tracers
+from headrace.runs import run_inputs, run_options, tracers
 from headrace.runs.live import live_batches, live_sources
 from headrace.runs.live.live_session import LiveRunner
 from headrace.runs.model_setup import StartupTimer
@@ -26,7 +26,7 @@ from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
 
 MODULES = (
-    *(image_files, decoders, live_batches, live_sources, frame_labels, run_inputs, run_options),
+    *(image_files, live_batches, live_sources, frame_labels, run_inputs, run_options),
     tracers,
 )
 

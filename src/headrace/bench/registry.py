@@ -7,8 +7,7 @@ from pkgutil import resolve_name
 from typing import Final
 
 from headrace.bench.benchmark import Benchmark, Registered
-from headrace.errors import ConfigError, in_words
-from headrace.runs.launch.problems import closest
+from headrace.errors import ConfigError, closest, in_words
 
 _PATHS: Final = (
     "stages:STAGES",

@@ -14,6 +14,8 @@ import typer
 from headrace.cli.config_flags import JsonFlag
 from headrace.cli.progress import progress
 from headrace.cli.sources import read_text
+from headrace.errors import CacheError, ConfigError
+from headrace.profiling.number_format import count, counted, gibibytes, megabytes, percent, seconds
 
 if TYPE_CHECKING:
     from headrace.cache.key import ChunkKey, KeyDifference
@@ -69,7 +71,6 @@ def verify(
 ) -> None:
     """Check every result; exit with code 1 if damage remains."""
     from headrace.cache.maintenance import verify as verified
-    from headrace.profiling.number_format import counted
 
     with progress(is_quiet=json) as show:
         if spill is not None:
@@ -114,7 +115,6 @@ def prune(
 ) -> None:
     """Remove results by size, by age, or all."""
     from headrace.cache.maintenance import prune as pruned
-    from headrace.errors import ConfigError
     from headrace.units import parse_bytes, parse_seconds
 
     if sum((to is not None, older_than is not None, all_)) != 1:
@@ -140,7 +140,6 @@ def explain(
 ) -> None:
     """Show the parts of a key, the difference of two keys, or the reason of a miss."""
     from headrace.cache.key import differences
-    from headrace.errors import ConfigError
 
     if len(keys) > 2:
         raise ConfigError(f"give one key, or two to compare; got {len(keys)}")
@@ -194,7 +193,6 @@ def _key(store: "Store", text: str) -> "ChunkKey":
     """Return the key in the file `text`, or the stored key whose digest starts with `text`."""
     from headrace.cache.key import ChunkKey
     from headrace.cache.maintenance import find
-    from headrace.errors import ConfigError
 
     with suppress(OSError):  # a text too long for a file name
         if Path(text).is_file():
@@ -212,7 +210,6 @@ def _key(store: "Store", text: str) -> "ChunkKey":
 def _store(text: str, *, repairs: bool = False) -> "Iterator[Store]":
     """Yield the opened store; with `repairs`, a damaged file is renamed and replaced."""
     from headrace.cache.cache_url import open_store
-    from headrace.errors import CacheError
 
     store = open_store(text, must_exist=True, sets_aside=repairs)
     try:
@@ -242,7 +239,6 @@ _WIDTH: Final = 60
 
 
 def _info_lines(state: "StoreState") -> Iterator[str]:
-    from headrace.profiling.number_format import count, counted, gibibytes, megabytes, percent
     from headrace.report.text import aligned, printable
 
     limit = "no limit" if state.bound_bytes is None else f"of {gibibytes(state.bound_bytes)}"
@@ -267,7 +263,6 @@ _SPILL_FACTS: Final = (
 
 
 def _spill_lines(state: "SpillState") -> Iterator[str]:
-    from headrace.profiling.number_format import count, counted, megabytes, seconds
     from headrace.report.text import aligned, printable
 
     budget = f"of {megabytes(state.budget_bytes)}" if state.budget_bytes else "of an unknown budget"
@@ -286,8 +281,6 @@ def _spill_lines(state: "SpillState") -> Iterator[str]:
 
 
 def _pruning_line(done: "Pruning", noun: str) -> str:
-    from headrace.profiling.number_format import count, counted, megabytes
-
     verb = "Would remove" if done.is_dry_run else "Removed"
     return (
         f"{verb} {counted(done.removed, noun)}, {megabytes(done.removed_bytes)}; "

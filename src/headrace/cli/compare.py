@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.core import TyperCommand
 
+from headrace.atomic_file import write_whole
 from headrace.cli.config_flags import JsonFlag
 from headrace.errors import ConfigError
 
@@ -77,7 +78,6 @@ def compare(
 
     `compare a1 a2 a3 -- b1 b2 b3` compares repeats, which show the variation between runs.
     """
-    from headrace.atomic_file import write_whole
     from headrace.profiling.comparison import compare as compare_sessions
     from headrace.report.comparison_page import render_comparison, render_comparison_text
 

@@ -14,6 +14,8 @@ import typer
 from headrace.cli.config_flags import JsonFlag, RateFlag, StreamFlag
 from headrace.cli.progress import progress, waiting
 from headrace.cli.sources import sources_of
+from headrace.errors import ConfigError, MediaError
+from headrace.profiling.number_format import count, counted
 from headrace.redaction import masked
 
 if TYPE_CHECKING:
@@ -66,7 +68,6 @@ def doctor(
     json: JsonFlag = False,
 ) -> None:
     """Describe this machine; check a LeRobot dataset, or compare seeks with linear reads."""
-    from headrace.errors import ConfigError
 
     if parity and not files:
         raise ConfigError("doctor --parity needs video files, got none; give at least one")
@@ -129,7 +130,6 @@ def _print_machine(json: bool) -> None:
 
 def _check_parity(sources: "list[Source]", num_frames: int, json: bool) -> None:
     from headrace.decode.seek_check import check_parity
-    from headrace.errors import MediaError
 
     results: list[dict[str, Any]] = []
     is_bad = differs = False
@@ -154,8 +154,6 @@ def _check_parity(sources: "list[Source]", num_frames: int, json: bool) -> None:
 
 
 def _summary(results: list[dict[str, Any]]) -> str:
-    from headrace.profiling.number_format import count, counted
-
     readable = [result for result in results if "error" not in result]
     kinds = {
         "equal": sum(not any(result[name] for name in _FAULTS) for result in readable),
@@ -184,7 +182,6 @@ def _line(result: dict[str, Any]) -> str:
 
 def _check_dataset(root: str, tolerance: float | None, *, as_json: bool) -> None:
     """Print the problems of a dataset; exit with code 1 if there are any."""
-    from headrace.errors import ConfigError
     from headrace.loaders.lerobot.dataset_check import check_dataset
 
     if Path(root).is_file():
@@ -219,7 +216,6 @@ def _dataset_facts(check: "DatasetCheck") -> dict[str, Any]:
 
 def _dataset_lines(check: "DatasetCheck") -> Iterator[str]:
     """Yield the table and its summary, at most 80 columns wide."""
-    from headrace.profiling.number_format import count, counted
     from headrace.report.text import aligned, printable
 
     folder, problems = check.folder, check.problems

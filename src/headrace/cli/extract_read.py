@@ -12,6 +12,7 @@ import typer
 
 from headrace.cli.config_flags import JsonFlag
 from headrace.cli.progress import progress
+from headrace.profiling.number_format import counted
 
 if TYPE_CHECKING:
     from headrace.extraction.features.feature_folder import FeatureFolder
@@ -38,7 +39,6 @@ def _conclude(
         missing: Description of a problem → names of its videos.
         as_json: Whether to print JSON.
     """
-    from headrace.profiling.number_format import counted
     from headrace.profiling.session import NOT_ALL
     from headrace.report.text import printable
 
@@ -80,7 +80,6 @@ def aggregate(
     """Pool features to one per video, and join labels."""
     from headrace.extraction.features.aggregate import aggregate as pool
     from headrace.extraction.features.feature_folder import FeatureFolder
-    from headrace.profiling.number_format import counted
 
     with progress(is_quiet=json) as show:
         opened = FeatureFolder(folder)
@@ -106,7 +105,6 @@ def export(
     """Convert features and their times to npy, safetensors or WebDataset."""
     from headrace.extraction.features.export import export as write
     from headrace.extraction.features.feature_folder import FeatureFolder
-    from headrace.profiling.number_format import counted
 
     with progress(is_quiet=json) as show:
         opened = FeatureFolder(folder)

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from headrace.atomic_file import write_whole
 from headrace.cli.config_flags import JsonFlag, RateFlag, StreamFlag
 from headrace.cli.progress import progress
 from headrace.cli.sources import read_text, sources_of
 from headrace.config_fields import CAMERAS
+from headrace.errors import ConfigError, MediaError
+from headrace.profiling.number_format import shortened
 from headrace.redaction import masked
 
 if TYPE_CHECKING:
     from headrace.decode.index_store import IndexStore
-    from headrace.errors import MediaError
     from headrace.sampling.moments import Sync
     from headrace.video.camera_layout import CameraLayout
     from headrace.video.source import Source
@@ -70,7 +72,6 @@ def index(
     if layout == "cameras":
         _index_cameras(paths, out, sync, tolerance_ms, rate, cameras, reference, as_json=json)
         return
-    from headrace.atomic_file import write_whole
     from headrace.decode.index_store import IndexStore
     from headrace.decode.torchcodec_decoder import check_frame_mappings, to_frame_mappings
     from headrace.errors import ConfigError, MediaError
@@ -100,7 +101,6 @@ def index(
 
 def _check_layout_options(context: typer.Context, layout: str) -> None:
     """Raise ConfigError if an option of the other layout is given."""
-    from headrace.errors import ConfigError
 
     [(other, names)] = [item for item in _ONLY_WITH.items() if item[0] != layout]
     given = [
@@ -119,7 +119,6 @@ def _scan(
 ) -> "Iterator[tuple[Source, StreamIndex | MediaError]]":
     """Yield each file's index, or its error; with `verify`, decode all frames."""
     from headrace.decode.parallel_scan import scan_ahead
-    from headrace.errors import MediaError
 
     with progress(is_quiet=is_quiet) as on_progress:
         open_one = scan_ahead(
@@ -173,7 +172,6 @@ def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 def _path(path: str) -> str:
     """Return a path, shortened on a terminal to keep the columns in line."""
-    from headrace.profiling.number_format import shortened
 
     return shortened(path, _PATH_WIDTH) if sys.stdout.isatty() else path
 
@@ -210,7 +208,6 @@ def _index_cameras(
     """Write the index of folders, or check an index file; exit with code 1 at problems."""
     from headrace.decode.index_store import IndexStore
     from headrace.decode.parallel_scan import scan_ahead
-    from headrace.errors import ConfigError
     from headrace.loaders.cameras.camera_alignment import LONGEST, Alignment, check_alignment
     from headrace.loaders.cameras.camera_set import camera_problems
     from headrace.video.camera_layout import CameraLayout, camera_names

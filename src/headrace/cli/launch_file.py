@@ -5,17 +5,16 @@ The options of a worker are those of `headrace run`, by the names of their flags
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import typer
 import yaml
 
-from headrace.cli.typer_commands import build_command, reword_usage_error
-from headrace.errors import ConfigError, reason_of
+from headrace.cli.app import build_command, reword_usage_error
+from headrace.errors import ConfigError, closest, reason_of
 from headrace.runs.launch.launching import LaunchConfig, WorkerConfig
-from headrace.runs.launch.problems import Problems, closest
 
 Value = str | bool | tuple[str, ...]
 """Value of an option: a text, the state of a flag, or several texts."""
@@ -38,7 +37,7 @@ def read_config(path: Path, vocabulary: "RunVocabulary") -> LaunchConfig:
         ConfigError: the file cannot be read, or has problems; the message has a line for each,
             with its location.
     """
-    return _LaunchFile(vocabulary, Problems(path)).read(_compose(path))
+    return _LaunchFile(path, vocabulary).read(_compose(path))
 
 
 def _compose(path: Path) -> yaml.Node | None:
@@ -86,26 +85,38 @@ class _Entry:
 class _LaunchFile:
     """Reader of one file."""
 
+    path: Path
     vocabulary: "RunVocabulary"
-    problems: Problems
-    """Collects the problems of the file."""
+    problems: set[tuple[int, str]] = field(default_factory=set)
+    """(1-based line, problem)"""
+
+    def _add(self, line: int, problem: str) -> None:
+        self.problems.add((line, problem))
+
+    def _raise_if_any(self) -> None:
+        """Raise all problems in one error, by line."""
+        lines = [f"{self.path}:{line}: {problem}" for line, problem in sorted(self.problems)]
+        if len(lines) == 1:
+            raise ConfigError(lines[0])
+        if lines:
+            raise ConfigError("\n  ".join([f"{len(lines)} problems in {self.path}", *lines]))
 
     def read(self, top: yaml.Node | None) -> LaunchConfig:
         entries = {entry.key: entry for entry in self._entries(top)}
-        self.problems.raise_if_any()
+        self._raise_if_any()
         for key, entry in entries.items():
             if key not in _TOP_KEYS:
                 advice = closest(key, _TOP_KEYS)
-                self.problems.add(entry.line, f"{key} is not a key of a launch; {advice}")
+                self._add(entry.line, f"{key} is not a key of a launch; {advice}")
         shared = self._options(self._section(entries.get("defaults")), "defaults")
         workers = self._section(entries.get("workers"))
         if not workers:
-            self.problems.add(1, "the launch has no workers; see `headrace launch --example`")
+            self._add(1, "the launch has no workers; see `headrace launch --example`")
         configs = tuple(self._worker(entry, shared) for entry in workers)
         out = entries.get("out")
         if out is not None and not isinstance(out.node, yaml.ScalarNode):
-            self.problems.add(out.line, f"out must be one text, got {out.description}")
-        self.problems.raise_if_any()
+            self._add(out.line, f"out must be one text, got {out.description}")
+        self._raise_if_any()
         return LaunchConfig(out=(out and out.node.value) or None, workers=configs)
 
     def _entries(self, node: yaml.Node | None) -> Iterator[_Entry]:
@@ -114,10 +125,10 @@ class _LaunchFile:
         for key, value in node.value if node else ():
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
-                self.problems.add(line, "a key must be text, got a list or a mapping")
+                self._add(line, "a key must be text, got a list or a mapping")
             elif key.value in seen:
                 first = f"first in line {seen[key.value]}"
-                self.problems.add(line, f"{key.value} is given twice; {first}")
+                self._add(line, f"{key.value} is given twice; {first}")
             else:
                 seen[key.value] = line
                 yield _Entry(key.value, line, value)
@@ -128,18 +139,18 @@ class _LaunchFile:
             return tuple(self._entries(entry.node))
         if entry is not None and _scalar(entry.node) is not None:
             problem = f"{entry.key} must be a mapping, got {entry.description}"
-            self.problems.add(entry.line, problem)
+            self._add(entry.line, problem)
         return ()
 
     def _worker(self, entry: _Entry, shared: _Options) -> WorkerConfig:
         if not re.fullmatch(_NAME, entry.key):
             allowed = "of letters, digits, '.', '_' and '-', as it names a folder"
-            self.problems.add(entry.line, f"worker name must be {allowed}, got {entry.key!r}")
+            self._add(entry.line, f"worker name must be {allowed}, got {entry.key!r}")
         location = f"workers.{entry.key}"
         options = shared | self._options(self._section(entry), location)
         for option, key in self.vocabulary.required.items():
             if option not in options:
-                self.problems.add(entry.line, f"{location} needs {key}")
+                self._add(entry.line, f"{location} needs {key}")
         nsys = options.pop(_NSYS, ())
         # Arguments without a flag, the sources, come first.
         ordered = sorted(
@@ -150,7 +161,7 @@ class _LaunchFile:
 
     def _options(self, entries: tuple[_Entry, ...], parent: str) -> _Options:
         options: _Options = {}
-        vocabulary, problems = self.vocabulary, self.problems
+        vocabulary = self.vocabulary
         for entry in entries:
             key = _key(entry.key)
             location = f"{parent}.{entry.key}"
@@ -159,12 +170,12 @@ class _LaunchFile:
                 options[_NSYS] = ("nsys",) if is_on is True else ()
                 if not isinstance(is_on, bool):
                     problem = f"{location} must be true or false, got {entry.description}"
-                    problems.add(entry.line, problem)
+                    self._add(entry.line, problem)
             elif key in _REFUSED:
-                problems.add(entry.line, f"{location}: {_REFUSED[key]}")
+                self._add(entry.line, f"{location}: {_REFUSED[key]}")
             elif key not in vocabulary.keys:
                 advice = closest(key, [*vocabulary.keys, _NSYS], listed_by="headrace run --help")
-                problems.add(entry.line, f"{location}: `headrace run` has no such option; {advice}")
+                self._add(entry.line, f"{location}: `headrace run` has no such option; {advice}")
             else:
                 value = self._value(entry, location)
                 if value is None:
@@ -172,7 +183,7 @@ class _LaunchFile:
                 try:
                     options[vocabulary.keys[key]] = vocabulary.arguments(key, value)
                 except ConfigError as error:
-                    problems.add(entry.line, f"{location}: {error}")
+                    self._add(entry.line, f"{location}: {error}")
         return options
 
     def _value(self, entry: _Entry, location: str) -> Value | None:
@@ -184,7 +195,7 @@ class _LaunchFile:
         if len(texts) == len(nodes) and texts:
             return texts
         problem = f"{location} must be a value or a list of values, got {entry.description}"
-        self.problems.add(entry.line, problem)
+        self._add(entry.line, problem)
         return None
 
 

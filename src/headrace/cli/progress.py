@@ -2,18 +2,22 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
+from headrace.profiling.number_format import count, seconds
 from headrace.runtime.child_process import LAUNCH_VARIABLE
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.fork_safety import ForkSafeLock
+from headrace.runtime.synchronization import call_every
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn
+    from rich.progress import Progress, ProgressColumn, Task
 
-    from headrace.cli.plain_progress import ProgressLines
-
+LINE_SECONDS: Final = 10.0
+"""Min seconds between two lines, and before the first."""
 _CHECK_SECONDS: Final = 1.0
 """Seconds between two checks whether a progress line is due."""
 _IS_SILENCED: Final = ContextVar("is_silenced", default=False)
@@ -56,16 +60,38 @@ def progress_line(*columns: "ProgressColumn | str", is_quiet: bool) -> "Iterator
     from rich.console import Console
     from rich.progress import Progress
 
-    from headrace.cli.plain_progress import PlainProgress
-
     console = Console(stderr=True)
-    is_hidden = is_quiet or is_silenced()
-    if console.is_terminal or is_hidden:
-        with Progress(*columns, console=console, transient=True, disable=is_hidden) as line:
+    is_hidden, is_plain = is_quiet or is_silenced(), not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=is_hidden or is_plain) as line:
+        if is_hidden or not is_plain:
             yield line
-    else:
-        with progress_lines() as lines:
-            yield PlainProgress(*columns, console=console, lines=lines)
+            return
+        lines = ProgressLines(write_line)
+
+        def write() -> None:
+            for task in line.tasks[-1:]:
+                lines.update(plain_text(columns, task), task.completed, task.total or 0.0)
+
+        with call_every(write, _CHECK_SECONDS):
+            yield line
+
+
+def plain_text(columns: "Sequence[ProgressColumn | str]", task: "Task") -> str:
+    """Return the texts and counts of a bar; without columns, the description and the count."""
+    from rich.progress import MofNCompleteColumn, TextColumn
+
+    done, total = count(int(task.completed)), task.total
+    counted = "" if total is None else f"{done} of {count(int(total))}"
+    if not columns:
+        return ", ".join(filter(None, (task.description, counted)))
+    texts = []
+    for column in columns:
+        shown = column.text_format if type(column) is TextColumn else column
+        if isinstance(shown, str):
+            texts.append(shown.format(task=task))
+        elif isinstance(shown, MofNCompleteColumn):
+            texts.append(counted)
+    return " ".join(filter(None, texts))
 
 
 @contextmanager
@@ -90,20 +116,10 @@ def waiting(description: str, *, is_quiet: bool) -> Iterator[Callable[[str, int,
     if sys.stderr.isatty() or is_quiet or is_silenced():
         yield lambda description, done, total: None
     else:
-        with progress_lines() as lines:
+        lines = ProgressLines(write_line)
+        with call_every(lines.write_if_due, _CHECK_SECONDS):
             lines.update(description, 0, 0)
             yield lines.update
-
-
-@contextmanager
-def progress_lines() -> "Iterator[ProgressLines]":
-    """Yield progress lines on stderr; a line is written while the block is silent, too."""
-    from headrace.cli.plain_progress import ProgressLines
-    from headrace.runtime.synchronization import call_every
-
-    lines = ProgressLines(write_line)
-    with call_every(lines.write_if_due, _CHECK_SECONDS):
-        yield lines
 
 
 def print_above(line: "Progress", text: str) -> None:
@@ -120,3 +136,61 @@ def write_line(text: str) -> None:
     text = "".join(character if character.isprintable() else "?" for character in text)
     with suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)
+
+
+class ProgressLines:
+    """Progress lines, at most one every 10 s. Thread-safe.
+
+    `decoding 40 of 120 frames, 30 s, about 60 s left`: description, elapsed time, and an estimate
+    of the remaining time if the total is known.
+    """
+
+    def __init__(self, write: Callable[[str], None], clock: Clock = SYSTEM_CLOCK) -> None:
+        """Start at zero; `write` is called with each line, without a newline."""
+        self._write = write
+        self._clock = clock
+        self._lock = ForkSafeLock()
+        self._description = "starting"
+        self._start_ns = self._written_ns = clock.now_ns()
+        self._phase_start = self._done = self._total = 0.0
+        self._phase_start_ns = self._done_ns = self._start_ns
+
+    def update(self, description: str, done: float, total: float) -> None:
+        """Record the progress; write a line if one is due.
+
+        Another total, or a smaller `done`, starts a new phase with its own estimate.
+
+        Args:
+            description: Text of the line.
+            done: Completed units.
+            total: All units; 0: unknown.
+        """
+        with self._lock:
+            if total != self._total or done < self._done:
+                self._phase_start = self._done = done
+                self._total = total
+                self._phase_start_ns = self._done_ns = self._clock.now_ns()
+            elif done > self._done:
+                self._done, self._done_ns = done, self._clock.now_ns()
+            self._description = description
+        self.write_if_due()
+
+    def write_if_due(self) -> None:
+        """Write a line if the last one is old enough."""
+        with self._lock:
+            now_ns = self._clock.now_ns()
+            if now_ns - self._written_ns < LINE_SECONDS * 1e9:
+                return
+            self._written_ns = now_ns
+            elapsed = seconds((now_ns - self._start_ns) / 1e9)
+            line = f"{self._description}, {elapsed}{self._remaining(now_ns)}"
+        self._write(line)
+
+    def _remaining(self, now_ns: int) -> str:
+        # Relative to the phase start: units of an earlier run, counted at once, have no rate.
+        done = self._done - self._phase_start
+        if done <= 0 or self._done >= self._total:
+            return ""
+        phase_ns = (self._done_ns - self._phase_start_ns) * (self._total - self._phase_start) / done
+        remaining_ns = phase_ns - (now_ns - self._phase_start_ns)
+        return f", about {seconds(max(1.0, remaining_ns / 1e9))} left" if remaining_ns > 0 else ""

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.cli.config_flags import JSON, configured, option, parameters, with_parameters
-from headrace.cli.extract_options import ESTIMATE, sources_of_files
-from headrace.cli.extract_run import OutputNouns, run_extraction
+from headrace.cli.extract_run import ESTIMATE, OutputNouns, run_extraction, sources_of_files
+from headrace.errors import ConfigError, MediaError
 from headrace.extraction.proxies.proxy_options import ProxyOptions, originals_of, proxy_size
+from headrace.profiling.number_format import counted, decimal, megabytes, percent
 
 if TYPE_CHECKING:
     from headrace.decode.proxies import ProxyRow
@@ -95,7 +96,6 @@ def _record_totals(
 def _measured_gain(making: "ProxyMaking", rows: "list[ProxyRow]") -> "ProxyGain | None":
     """Return the measured gain; None if the videos are too few, or after Ctrl-C."""
     from headrace.decode.proxies import Proxies
-    from headrace.errors import ConfigError, MediaError
     from headrace.planner.plan_config import PlanConfig
     from headrace.planner.proxy_gain import proxy_gain
 
@@ -112,8 +112,6 @@ def _measured_gain(making: "ProxyMaking", rows: "list[ProxyRow]") -> "ProxyGain 
 
 
 def _quality_lines(totals: "ProxyTotals") -> Iterator[str]:
-    from headrace.profiling.number_format import counted, megabytes, percent
-
     yield (
         f"Size: {megabytes(totals.bytes)} in {counted(totals.proxies, 'file')}, "
         f"{percent(totals.bytes / totals.original_bytes)} of the originals"
@@ -128,8 +126,6 @@ def _quality_lines(totals: "ProxyTotals") -> Iterator[str]:
 
 
 def _gain_lines(gain: "ProxyGain") -> Iterator[str]:
-    from headrace.profiling.number_format import decimal
-
     yield (
         f"Predicted frames/s, batches of {gain.batch_size} in {gain.memory_budget}: "
         "originals, proxies"

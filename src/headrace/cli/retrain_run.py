@@ -14,6 +14,7 @@ from headrace.cli.save_session import conclude, execute, print_interruption, run
 from headrace.cli.signals import ending_on_sigterm
 from headrace.cli.sources import check_videos, frame_size
 from headrace.errors import ConfigError
+from headrace.profiling.number_format import counted
 from headrace.runs.retrain.retrain_options import LabelledInput, RetrainOptions, TrainOptions
 
 if TYPE_CHECKING:
@@ -87,11 +88,10 @@ def _retrain(**typed: Any) -> None:
                 RetrainRunner,
                 options,
                 ending,
+                typed,
                 opening="the videos and the model",
                 plan=_plan,
                 with_progress=partial(_with_progress, is_quiet=is_quiet),
-                is_dry=typed["dry_run"],
-                is_quiet=is_quiet,
             )
         if session is not None:
             _conclude(session, options, ending.exit_code, is_quiet=is_quiet)
@@ -124,8 +124,6 @@ def _options(typed: dict[str, Any]) -> RetrainOptions:
 
 
 def _plan(runner: "RetrainRunner") -> str:
-    from headrace.profiling.number_format import counted
-
     dataset = runner.dataset
     classes = dataset.labels.classes
     names = ", ".join(classes[:5]) + (", ..." if len(classes) > 5 else "")

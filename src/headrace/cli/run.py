@@ -2,7 +2,9 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from headrace.cli.progress import bar_columns, progress_line, waiting
+from headrace.cli.progress import bar_columns, print_above, progress_line, waiting
 from headrace.cli.retrain_run import with_mode
 from headrace.cli.run_flags import PARAMETERS, files_among, run_options, web_options
 from headrace.cli.save_session import conclude, execute, print_interruption, run_as_launched
@@ -22,8 +24,11 @@ from headrace.errors import ConfigError
 if TYPE_CHECKING:
     from headrace.profiling.session import Session, Step
     from headrace.runs.file_run import Runner
+    from headrace.runs.live.live_session import LiveRunner
+    from headrace.runs.live.status_board import Notice
     from headrace.runs.run_options import RunOptions
     from headrace.sinks.web.web_options import WebOptions
+
 
 _FILE_LABELS: Final = {
     "boxes.parquet": "Boxes",
@@ -41,6 +46,8 @@ _SLOW_IMPORTS: Final = ("headrace.runs.file_run", "headrace.runs.live.live_sessi
 """Modules that import PyTorch, which takes seconds."""
 _MAX_FILES: Final = 8
 """Max files in the summary; the report lists all."""
+_RATE_STEPS: Final = 60
+"""Latest steps that the rate of the progress line of a live run averages over."""
 
 
 def _run(**typed: Any) -> None:
@@ -81,13 +88,12 @@ def run_and_conclude(
         web: Web page of a live run.
         other_seconds: Seconds of this process that do not count as start-up: see `execute`.
     """
-    is_dry, is_quiet = typed["dry_run"], typed["json"]
-    log_format = typed.get("log_format", "text")
-    with ending_at_once(), waiting("loading PyTorch", is_quiet=is_quiet or log_format == "json"):
+    is_quiet = typed["json"]
+    has_no_lines = is_quiet or typed.get("log_format") == "json"
+    with ending_at_once(), waiting("loading PyTorch", is_quiet=has_no_lines):
         for module in _SLOW_IMPORTS:
             import_module(module)
-    from headrace.cli.live_run import run_live
-    from headrace.runs.task import with_task
+    from headrace.runs.model_setup import with_task
 
     if options.marks.trace:
         # Silences the start and end messages of PyTorch's profiler on stderr.
@@ -98,34 +104,24 @@ def run_and_conclude(
             options = with_task(options)
             files = as_files(options)
             if files is not None:
-                session = _run_files(
-                    files, ending, is_dry=is_dry, is_quiet=is_quiet, other_seconds=other_seconds
-                )
+                session = _run_files(files, ending, typed, other_seconds=other_seconds)
             elif applies_advice:
                 raise ConfigError(
                     "--apply-advice compares two runs, which needs a video file at full speed; "
                     "give one file, without --pace realtime"
                 )
             else:
-                session = run_live(
-                    options, web, ending, is_dry=is_dry, is_quiet=is_quiet, log_format=log_format
-                )
+                session = _run_live(options, web, ending, typed)
         if session is not None:
             code = _conclude(session, out, ending, is_quiet=is_quiet)
             if applies_advice and files is not None:
-                rerun = partial(_run_files, ending=ending, is_dry=False, is_quiet=True)
-                _apply_advice(files, session, rerun, is_quiet=is_quiet)
+                _apply_advice(files, session, ending, is_quiet=is_quiet)
             if code:
                 raise typer.Exit(code)
 
 
 def _run_files(
-    options: "RunOptions",
-    ending: Ending,
-    *,
-    is_dry: bool,
-    is_quiet: bool,
-    other_seconds: float = 0.0,
+    options: "RunOptions", ending: Ending, typed: Mapping[str, Any], *, other_seconds: float = 0.0
 ) -> "Session | None":
     """Run files at full speed and write the record; None for a dry run."""
     from headrace.runs.file_run import Runner
@@ -134,11 +130,10 @@ def _run_files(
         Runner,
         options,
         ending,
+        typed,
         opening="the source and the model",
         plan=_plan,
-        with_progress=partial(_with_progress, is_quiet=is_quiet),
-        is_dry=is_dry,
-        is_quiet=is_quiet,
+        with_progress=partial(_with_progress, is_quiet=typed["json"]),
         other_seconds=other_seconds,
     )
 
@@ -190,18 +185,14 @@ def _with_progress(runner: "Runner", *, is_quiet: bool) -> "Session":
 
 
 def _apply_advice(
-    options: "RunOptions",
-    session: "Session",
-    run: "Callable[[RunOptions], Session | None]",
-    *,
-    is_quiet: bool,
+    options: "RunOptions", session: "Session", ending: Ending, *, is_quiet: bool
 ) -> None:
-    """Run again with the change advised in `session`, and print the gain.
+    """Run again with the change advised in `session`, without output, and print the gain.
 
     Args:
         options: Options of the first run.
         session: Record of the first run.
-        run: Runs with the given options, without output.
+        ending: Signal state of the command.
         is_quiet: Whether to print to stderr instead of stdout.
     """
     from headrace.runs.what_if import describe_gain, first_advised_change
@@ -211,8 +202,88 @@ def _apply_advice(
     if advised is None:
         print("Tried no change: no option makes the advised change.", file=stream)
         return
-    print(f"Trying {advised.change.words.partition(':')[0]} ...", file=stream, flush=True)
-    after = run(advised.options)
+    change, changed = advised
+    print(f"Trying {change.words.partition(':')[0]} ...", file=stream, flush=True)
+    after = _run_files(changed, ending, {"dry_run": False, "json": True})
     if after is not None:
-        print(f"Tried {describe_gain(advised.change, session, after)}", file=stream)
-        print(f"Its report: {advised.options.output.out / 'report.html'}", file=stream)
+        print(f"Tried {describe_gain(change, session, after)}", file=stream)
+        print(f"Its report: {changed.output.out / 'report.html'}", file=stream)
+
+
+def _run_live(
+    options: "RunOptions", web: "WebOptions | None", ending: Ending, typed: Mapping[str, Any]
+) -> "Session | None":
+    """Run live sources and write the record; None for a dry run."""
+    from headrace.runs.live.live_session import LiveRunner
+
+    def run(runner: LiveRunner) -> "Session":
+        with _with_view(runner, web, is_quiet=typed["json"]) as viewed:
+            return _with_events(viewed, typed)
+
+    return execute(
+        LiveRunner,
+        options,
+        ending,
+        typed,
+        plan=lambda runner: f"{', '.join(runner.names)} would be read",
+        with_progress=run,
+    )
+
+
+@contextmanager
+def _with_view(
+    runner: "LiveRunner", web: "WebOptions | None", *, is_quiet: bool
+) -> "Iterator[LiveRunner]":
+    """Yield the runner with its window or web page, which closes after the block."""
+    from headrace.sinks.web.open_page import open_web_view
+    from headrace.sinks.window import WindowView
+
+    names, board = runner.names, runner.new_board()
+    if runner.options.flow.view == "window":
+        yield replace(runner, sinks=(WindowView(board.title, names),))
+    elif web is not None:
+        with open_web_view(web, board.status, names) as page:
+            label = "Watch it at" if web.with_page else "Metrics at"
+            hint = "" if web.token is None else ", with ?token= and your token"
+            print(
+                f"{label} {page.url}{hint}", file=sys.stderr if is_quiet else sys.stdout, flush=True
+            )
+            # Without a page no browser requests images.
+            sinks = (page,) if web.with_page else ()
+            yield replace(runner, sinks=sinks, board=board)
+    else:
+        yield runner
+
+
+def _with_events(runner: "LiveRunner", typed: Mapping[str, Any]) -> "Session":
+    """Run with one line per event on stderr, and a progress line on a terminal."""
+    from rich.progress import TimeElapsedColumn
+
+    recent: deque[Step] = deque(maxlen=_RATE_STEPS)
+    frames = 0
+    columns = ("{task.description}", TimeElapsedColumn())
+    is_json = typed.get("log_format") == "json"
+    with progress_line(*columns, is_quiet=typed["json"] or is_json) as progress:
+        task = progress.add_task("waiting for the first frame", total=None)
+
+        def show(step: "Step") -> None:
+            nonlocal frames
+            frames += step.frames
+            recent.append(step)
+            progress.update(task, description=_line(frames, recent))
+
+        def print_notice(notice: "Notice") -> None:
+            print_above(progress, notice.json() if is_json else f"headrace: {notice.text()}")
+
+        return run_as_launched(replace(runner, on_notice=print_notice), show)
+
+
+def _line(frames: int, recent: "Sequence[Step]") -> str:
+    """Return `1,234 frames, 29.9 frames/s, latency 34 ms`."""
+    last = recent[-1]
+    seconds = (last.ended_ms - recent[0].ended_ms) / 1e3
+    rate = f", {(len(recent) - 1) * last.frames / seconds:.1f} frames/s" if seconds > 0 else ""
+    latency = ""
+    if last.arrived_ms is not None:
+        latency = f", latency {last.ended_ms - last.arrived_ms:.0f} ms"
+    return f"{frames:,} frames{rate}{latency}"

@@ -5,7 +5,7 @@ A worker of a launch waits for the other workers and sends its progress.
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -32,12 +32,11 @@ def execute(
     kind: "type[AnyRunner]",
     options: Any,
     ending: Ending,
+    typed: Mapping[str, Any],
     *,
     opening: str = "",
     plan: Callable[["AnyRunner"], str],
     with_progress: Callable[["AnyRunner"], "Session"],
-    is_dry: bool,
-    is_quiet: bool,
     other_seconds: float = 0.0,
 ) -> "Session | None":
     """Prepare and run, and write the record; for a dry run, print the plan and return None.
@@ -46,11 +45,10 @@ def execute(
         kind: Class of the run.
         options: Its options.
         ending: Signal state of the command.
+        typed: Values of the command line: `dry_run` only prints the plan, `json` only JSON.
         opening: What the preparation opens, for a progress line; empty: no line.
         plan: Returns the text of a dry run.
         with_progress: Runs with a progress display.
-        is_dry: Whether to only print the plan.
-        is_quiet: Whether to print only JSON.
         other_seconds: Seconds of this process before the call that were not imports.
 
     Raises:
@@ -60,7 +58,7 @@ def execute(
     from headrace.report.folder import write_checkpoint
     from headrace.report.text import render_setup
 
-    imports_seconds = process_seconds() - other_seconds
+    is_quiet, imports_seconds = typed["json"], process_seconds() - other_seconds
     command = ("headrace", *sys.argv[1:])
     with waiting(f"opening {opening}", is_quiet=is_quiet or not opening):
         runner = kind.prepare(options, command=command, imports_seconds=imports_seconds)
@@ -68,7 +66,7 @@ def execute(
         setup = runner.configuration()
         print(render_setup(machine=describe_machine(), versions=versions(), configuration=setup))
     out = runner.out
-    if is_dry:
+    if typed["dry_run"]:
         stream = sys.stderr if is_quiet else sys.stdout
         print(f"Dry run: {plan(runner)}; results would be written to {out}", file=stream)
         return None

@@ -22,22 +22,30 @@ from headrace.profiling.provenance import Scalar
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.run_records import ItemCounts, StageRecord
 from headrace.profiling.session import Session, Step
-from headrace.runs.decoders import check_decoder, check_inputs, decoding_notes, try_decoder
 from headrace.runs.model_setup import (
     StartupTimer,
     check_devices,
+    check_task,
     compute_resources,
+    fit_model,
     halve_until_it_fits,
-    measure_batch_size,
+    load_model,
     precision_notes,
     ready_model,
+    with_task,
 )
 from headrace.runs.output_folder import open_sinks, prepare_folder
-from headrace.runs.run_inputs import RunInputs, open_inputs
+from headrace.runs.run_inputs import (
+    RunInputs,
+    check_decoder,
+    check_inputs,
+    decoding_notes,
+    open_inputs,
+    try_decoder,
+)
 from headrace.runs.run_options import RunOptions, TracingOptions
 from headrace.runs.run_session import BaseRunner, ResultSteps, make_step, pipeline_records
 from headrace.runs.run_stages import SOURCE, Transfer, Transfers, stages_of
-from headrace.runs.task import Task, with_task
 from headrace.runs.tracers import prepare_tracers
 from headrace.runs.what_if import change_options, measure_alternatives
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -106,12 +114,12 @@ class Runner(BaseRunner):
         timer: StartupTimer,
         compiler: Compiler,
     ) -> "Runner":
-        compute, task = options.compute, Task(options)
+        compute = options.compute
         check_devices(compute)  # before reading or writing files
         check_decoder(options)
         if options.detection is None:  # video models run in live runs
             check_name(compute.model_name, "classification")
-        task.check()
+        check_task(options)
         prepare_tracers(options.marks, timer)
         with timer.part("index"):
             inputs, notes = open_inputs(options, store)
@@ -119,27 +127,15 @@ class Runner(BaseRunner):
         try_decoder(inputs.indexes, options.decoding(), timer)
         videos = [index.source.path for index in inputs.indexes] if options.output.video else []
         prepare_folder(options.output.out, *videos)
-        frames, load = inputs.reader(options).frames_planned, task.load
-        ready = partial(ready_model, frame_size=inputs.largest, timer=timer, compiler=compiler)
+        frames, load = inputs.reader(options).frames_planned, partial(load_model, options)
+        kept: dict[str, Any] = {"frame_size": inputs.largest, "timer": timer, "compiler": compiler}
         if compute.execution.fit_batch:
-            with timer.part("batch size"):
-                loaded = load()
-                choice = measure_batch_size(
-                    loaded,
-                    compute,
-                    frame_size=inputs.largest,
-                    frames=frames,
-                    tables=MemoryTables.beside(store),
-                    clock=timer.clock,
-                )
-            fitted = halve_until_it_fits(
-                lambda size: ready(lambda: loaded, compute, batch_size=size), choice.batch_size
-            )
-            model, notes = fitted.model, (choice.reason, *fitted.notes, *notes)
-            compute = replace(compute, batch_size=fitted.batch_size)
+            tables = MemoryTables.beside(store)
+            model, batch_size, more = fit_model(load, compute, frames=frames, tables=tables, **kept)
+            compute, notes = replace(compute, batch_size=batch_size), (*more, *notes)
             options = replace(options, compute=compute)
         else:
-            model = ready(load, compute, batch_size=min(compute.batch_size, frames))
+            model = ready_model(load, compute, batch_size=min(compute.batch_size, frames), **kept)
         return cls(
             options=options,
             inputs=inputs,
@@ -204,7 +200,7 @@ class Runner(BaseRunner):
             return None
         release_memory()
         try:
-            fitted = halve_until_it_fits(
+            model, batch_size, _ = halve_until_it_fits(
                 lambda size: fit_to_shape(
                     self.model, self.model.input.shape(size, self.inputs.largest)
                 ),
@@ -214,13 +210,13 @@ class Runner(BaseRunner):
             return None
         note = (
             f"memory ran out with batches of {compute.batch_size} after "
-            f"{failed.wall_seconds:.1f} s; the run restarted with {fitted.batch_size}"
+            f"{failed.wall_seconds:.1f} s; the run restarted with {batch_size}"
         )
         return replace(
             self,
-            options=replace(self.options, compute=replace(compute, batch_size=fitted.batch_size)),
-            model=fitted.model,
-            transfers=_transfers_of(fitted.model, self.options),
+            options=replace(self.options, compute=replace(compute, batch_size=batch_size)),
+            model=model,
+            transfers=_transfers_of(model, self.options),
             notes=(*self.notes, note),
             before_start=lambda: None,
         )

@@ -1,13 +1,13 @@
-"""Model of a run, before the first frame: cores, loading, warm-up, batch size."""
+"""Model of a run, before the first frame: task, cores, loading, warm-up, batch size."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Final, Generic
+from dataclasses import replace
+from typing import Any, Final, Literal
 
-from headrace.errors import BackendError
-from headrace.models.batch_size import BatchChoice, choose_batch_size
-from headrace.models.catalogue import has_custom_weights, smaller_model
+from headrace.errors import BackendError, ConfigError
+from headrace.models.batch_size import choose_batch_size
+from headrace.models.catalogue import check_name, has_custom_weights, names_of, smaller_model
 from headrace.models.compute import Compute, Device, Precision
 from headrace.models.device import (
     check_available,
@@ -16,15 +16,80 @@ from headrace.models.device import (
     operation_threads,
     release_memory,
 )
+from headrace.models.load import (
+    load_classifier,
+    load_clip_classifier,
+    load_detector,
+    with_clip_length,
+)
 from headrace.models.memory_table import KnownPeaks, MemoryKey, MemoryTables
 from headrace.models.model import Compiler, Model, Result, compile_module, prepare
 from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.machine import describe_machine, versions
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.run_records import Setup, StartUpPart
-from headrace.runs.run_options import ComputeOptions
+from headrace.runs.run_options import ComputeOptions, DetectionOptions, RunOptions
 from headrace.runtime.clock import Clock
 from headrace.runtime.processor_affinity import bound_to_cores, parse_cores
+from headrace.sinks.custom_sink import any_sink_needs_frames
+from headrace.sinks.result_rows import check_table
+
+TaskName = Literal["classification", "video", "detection"]
+"""Classes of each frame; classes of each clip; boxes in each frame or image."""
+_LOADERS: Final = {"classification": load_classifier, "video": load_clip_classifier}
+
+
+def with_task(options: RunOptions) -> RunOptions:
+    """Return the options; for a detector, with detection options.
+
+    The format of the predictions sets the format of the boxes.
+    """
+    if options.detection is not None or options.compute.model_name not in names_of("detection"):
+        return options
+    is_table = options.output.predictions == "parquet"
+    return replace(options, detection=DetectionOptions(parquet=is_table, lines=not is_table))
+
+
+def task_name(options: RunOptions) -> TaskName:
+    """Return the task of a run, with options from `with_task`."""
+    if options.detection is not None:
+        return "detection"
+    return "video" if options.compute.model_name in names_of("video") else "classification"
+
+
+def check_task(options: RunOptions) -> None:
+    """Check the model and its options. Opens no source.
+
+    Raises:
+        ConfigError: the model does not exist, or does not support an option.
+        BackendError: an extra is missing.
+    """
+    check_name(options.compute.model_name, task_name(options))
+    any_sink_needs_frames(options.output.sinks)  # imports the sinks
+    detection, predictions = options.detection, options.output.predictions
+    if detection is not None and options.output.top_k != 1:
+        raise ConfigError(
+            f"--top-k is for classes of frames, and {options.compute.model_name} returns "
+            "boxes with one class each; leave it out"
+        )
+    if predictions == "parquet" if detection is None else detection.parquet:
+        check_table(of_boxes=detection is not None)
+
+
+def load_model(options: RunOptions) -> Model[Any]:
+    """Return the model of a run.
+
+    Raises:
+        ConfigError: the weights cannot be loaded or do not fit, or the model does not support the
+            clip length.
+    """
+    name, weights = options.compute.model_name, options.compute.weights
+    model: Model[Any]
+    if options.detection is not None:
+        model = load_detector(name, weights, options.detection.choice)
+    else:
+        model = _LOADERS[task_name(options)](name, weights, top_k=options.output.top_k)
+    return with_clip_length(model, options.clips.clip_len)
 
 
 class StartupTimer:
@@ -164,55 +229,65 @@ def ready_model(
     )
 
 
-def measure_batch_size(
-    model: Model[Result],
+def fit_model(
+    load: Callable[[], Model[Result]],
     options: ComputeOptions,
     *,
     frame_size: tuple[int, int],
     frames: int,
     tables: MemoryTables,
-    clock: Clock,
-) -> BatchChoice:
-    """Return the measured batch size of a loaded model: see `choose_batch_size`.
+    timer: StartupTimer,
+    compiler: Compiler = compile_module,
+) -> tuple[Model[Result], int, tuple[str, ...]]:
+    """Return the loaded model, warm on its device, with a measured batch size, and notes on it.
 
-    The model is measured uncompiled, with the other options of the run.
+    The batch size is measured on the uncompiled model, see `choose_batch_size`, and halved while
+    memory runs out.
 
     Args:
-        model: Model; it is moved to its device.
-        options: Options of the run.
+        load: Returns the model.
+        options: Options of the run; its batch size is an upper limit.
         frame_size: (height, width) of the decoded frames.
-        frames: Number of frames; upper bound of the batch size.
+        frames: Number of frames; upper limit of the batch size.
         tables: Cache of memory measurements.
-        clock: Clock of the measurement.
+        timer: Receives the durations.
+        compiler: Compiles the model if the options request it.
 
     Raises:
         ConfigError, BackendError: see `ready_model`.
     """
-    uncompiled = replace(options.compute(), compile=False)
-    return choose_batch_size(
-        prepare(lambda: model, uncompiled, batch_size=1, clock=clock),
-        frame_size=frame_size,
-        max_batch_size=min(options.batch_size, frames),
-        budget_seconds=_BATCH_SIZE_SECONDS,
-        clock=clock,
-        known=known_peaks(model, options, frame_size, tables),
+    with timer.part("batch size"):
+        model = load()
+        uncompiled = replace(options.compute(), compile=False)
+        choice = choose_batch_size(
+            prepare(lambda: model, uncompiled, batch_size=1, clock=timer.clock),
+            frame_size=frame_size,
+            max_batch_size=min(options.batch_size, frames),
+            budget_seconds=_BATCH_SIZE_SECONDS,
+            clock=timer.clock,
+            known=known_peaks(model, options, frame_size, tables),
+        )
+    fitted, batch_size, notes = halve_until_it_fits(
+        lambda size: ready_model(
+            lambda: model,
+            options,
+            batch_size=size,
+            frame_size=frame_size,
+            timer=timer,
+            compiler=compiler,
+        ),
+        choice.batch_size,
     )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ReadyModel(Generic[Result]):
-    """Model with a batch size that fits into memory."""
-
-    model: Model[Result]
-    batch_size: int
-    notes: tuple[str, ...]
-    """One note for each batch size that did not fit."""
+    return fitted, batch_size, (choice.reason, *notes)
 
 
 def halve_until_it_fits(
     attempt: Callable[[int], Model[Result]], batch_size: int
-) -> ReadyModel[Result]:
-    """Call `attempt` with a batch size, halved while memory runs out; return its model.
+) -> tuple[Model[Result], int, tuple[str, ...]]:
+    """Call `attempt` with a batch size, halved while memory runs out.
+
+    Returns:
+        The model, its batch size, and a note for each batch size that did not fit.
 
     Raises:
         BackendError: `attempt` failed for another reason, or with batch size 1.
@@ -220,7 +295,7 @@ def halve_until_it_fits(
     notes: list[str] = []
     while True:
         try:
-            return ReadyModel(model=attempt(batch_size), batch_size=batch_size, notes=tuple(notes))
+            return attempt(batch_size), batch_size, tuple(notes)
         except BackendError as error:
             if batch_size == 1 or not is_out_of_memory(error.__cause__):
                 raise

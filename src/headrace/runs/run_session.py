@@ -2,12 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from headrace.errors import HeadraceError, first_line
+from headrace.models.model import Model
+from headrace.models.outputs import BoxDecoder
 from headrace.profiling.input_records import with_content, with_file_content
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Scalar, record_of
@@ -17,13 +19,17 @@ from headrace.profiling.session import Kind, Session, Step
 from headrace.runs.model_setup import compute_resources, run_setup
 from headrace.runs.run_options import RunOptions
 from headrace.runs.run_stages import STAGE_ROLES, Transfer
-from headrace.runs.task import Task
 from headrace.runs.tracers import RunTracers
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.pipeline import Run
 from headrace.runtime.stage import Span
+from headrace.sinks.annotated import AnnotatedImages, AnnotatedVideos
 from headrace.sinks.batch_results import ResultSink
 from headrace.sinks.coco import CocoFile
+from headrace.sinks.custom_sink import custom_sinks
+from headrace.sinks.painting import BoxPainter, LabelPainter
+from headrace.sinks.result_rows import open_boxes, open_predictions
+from headrace.video.stream_index import StreamIndex
 
 
 class StepSource(ABC):
@@ -137,7 +143,7 @@ class ResultSteps(StepSource):
     def __init__(
         self, runner: Any, recorder: Recorder, names: Sequence[str], **inputs: Any
     ) -> None:
-        """Open the sinks; `names` and `inputs` are arguments of `Task.sinks`.
+        """Open the sinks; `names` and `inputs` are arguments of `open_result_sinks`.
 
         Raises:
             ConfigError: a sink cannot be written.
@@ -147,7 +153,7 @@ class ResultSteps(StepSource):
         self._tracers = RunTracers(
             options.marks, options.output.out, recorder.provenance, runner.clock
         )
-        sinks = Task(options).sinks(runner.model, names, **inputs)
+        sinks = open_result_sinks(options, runner.model, names, **inputs)
         self._all_sinks: tuple[ResultSink, ...] = (*sinks, *runner.sinks)
 
     def parts(self) -> dict[str, Any]:
@@ -165,6 +171,58 @@ class ResultSteps(StepSource):
             "outputs": (*outputs, *self._tracers.outputs),
             "notes": tuple(sink.note for sink in self._all_sinks if isinstance(sink, CocoFile)),
         }
+
+
+def open_result_sinks(
+    options: RunOptions,
+    model: Model[Any],
+    names: Sequence[str],
+    *,
+    indexes: Sequence[StreamIndex] = (),
+    is_interleaved: bool = False,
+    is_live: bool = False,
+) -> tuple[ResultSink, ...]:
+    """Open the sinks of the results; the first writes the annotated video or images.
+
+    Args:
+        options: Options from `with_task`.
+        model: Model from `load_model`.
+        names: Names of the sources.
+        indexes: Indexes of videos that are read one after the other; empty for images.
+        is_interleaved: Whether frames of several sources alternate.
+        is_live: Whether each frame has an `Arrival`.
+
+    Raises:
+        ConfigError: a file cannot be written; all files are then closed.
+    """
+    output, detection = options.output, options.detection
+    out, opened = output.out, list[ResultSink]()
+    painter: Any = LabelPainter if detection is None else BoxPainter
+    has_frames = is_interleaved or bool(indexes)
+    with ExitStack() as stack:
+
+        def add(sink: ResultSink) -> None:
+            stack.callback(sink.close)
+            opened.append(sink)
+
+        if detection is None:
+            kind, top_k = output.predictions, output.top_k
+            add(open_predictions(kind, out, names, top_k=top_k, is_live=is_live))
+        else:
+            assert isinstance(model.output, BoxDecoder)
+            add(CocoFile(out, names, model.output.class_names))
+            if detection.lines:
+                add(open_boxes("jsonl", out, names))
+            if detection.parquet:
+                add(open_boxes("parquet", out, names, is_live=is_live))
+        if output.video:
+            annotated: ResultSink = AnnotatedImages(out)
+            if has_frames:
+                annotated = AnnotatedVideos(out, len(names), painter, indexes=indexes)
+            opened.insert(0, annotated)
+        opened += custom_sinks(output.sinks, out, names if has_frames else (), model.name)
+        stack.pop_all()
+    return tuple(opened)
 
 
 def make_step(spans: tuple[Span, ...], number: int, start_ns: int, **fields: Any) -> Step:

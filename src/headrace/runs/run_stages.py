@@ -128,13 +128,8 @@ class PreparedBatch:
     """Frames to copy for the sinks, uint8 [N, H, W, 3] on the decoder's device; None: no copy."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SplitBatch:
-    """Batch between the two parts of a split model."""
-
-    batch: FrameBatch
-    values: tuple[Any, ...]
-    """Arguments of the second part."""
+SplitBatch = tuple[FrameBatch, tuple[Any, ...]]
+"""Batch between the two parts of a split model, and the arguments of the second part."""
 
 
 def stages_of(
@@ -207,19 +202,18 @@ def _model_stages(model: Model[Any], crossing: Transfer | None) -> list[Stage[An
 
     def run_first_part(item: PreparedBatch) -> SplitBatch:
         with model.computing():
-            return SplitBatch(batch=item.batch, values=split.begin(item.tensor))
+            return item.batch, split.begin(item.tensor)
 
     def cross(item: SplitBatch) -> SplitBatch:
-        values = tuple(
-            crossing.carry(value) if isinstance(value, torch.Tensor) else value
-            for value in item.values
+        batch, values = item
+        return batch, tuple(
+            crossing.carry(value) if isinstance(value, torch.Tensor) else value for value in values
         )
-        return SplitBatch(batch=item.batch, values=values)
 
     def run_second_part(item: SplitBatch) -> BatchResults[Any]:
+        batch, values = item
         with model.computing():
-            output = model.output(split.finish(item.values))
-            return BatchResults(batch=item.batch, output=output)
+            return BatchResults(batch=batch, output=model.output(split.finish(values)))
 
     return [
         Stage(name="model, first part", function=run_first_part),

@@ -1,7 +1,7 @@
 """Alternative settings of a run: measured after it, or applied as advised by its findings."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
@@ -32,16 +32,6 @@ _MIN_STEPS: Final = 4
 """Min steps of a probe; the first steps fill the stages."""
 
 
-@dataclass(frozen=True)
-class Setting:
-    """An alternative setting of a run."""
-
-    option: str
-    """Command-line flag and value."""
-    options: Mapping[str, Scalar]
-    """The same, by field name."""
-
-
 def measure_alternatives(
     session: Session, probe: Probe, *, frames: int, is_fixed: bool, clock: Clock
 ) -> Session:
@@ -65,33 +55,39 @@ def measure_alternatives(
     enough = min(one_setting / _FRAMES_SHARE, _MAX_SHARE * wall)
     budget_seconds = min(_MAX_SECONDS, max(_MIN_SECONDS, _SHARE * wall, enough))
     fixed = {"batch_size", "threads"} if is_fixed else set()
-    possible = [setting for setting in settings(session) if not fixed & setting.options.keys()]
+    possible = [changed for changed in settings(session) if not fixed & changed.keys()]
     prober = _Prober(probe, session.setup.batch_size, 1e3 / rate, frames, clock)
     alternatives = tuple(_measure(possible, prober, budget_seconds))
     return session.model_copy(update={"alternatives": alternatives})
 
 
-def settings(session: Session) -> Iterator[Setting]:
-    """Yield settings that may remove the bottleneck of a session, the most promising first."""
+def settings(session: Session) -> Iterator[dict[str, Scalar]]:
+    """Yield settings that may remove the bottleneck of a session, the most promising first.
+
+    A setting is the changed options by field name.
+    """
     setup = session.setup
     bound = {stage for finding in find(session) for stage in finding.bound_by}
     if "model" in bound:
         for factor in (8, 2):
             if setup.batch_size * factor <= _MAX_BATCH:
-                yield _batch_setting(setup.batch_size * factor)
+                yield {"batch_size": setup.batch_size * factor}
         if (setup.threads or 1) > 1:
-            yield Setting("--threads 1", {"threads": 1})
+            yield {"threads": 1}
         if setup.batch_size >= _MAX_BATCH // 2:
-            yield _batch_setting(setup.batch_size // 4)
+            yield {"batch_size": setup.batch_size // 4}
     cheaper = LIGHTER_LEVEL.get(setup.prep_level or "")
     if "preprocess" in bound and cheaper:
-        yield Setting(f"--prep-level {cheaper}", {"prep_level": cheaper})
+        yield {"prep_level": cheaper}
     if "sink" in bound and setup.draws_video:
-        yield Setting("--no-video", {"video": False})
+        yield {"video": False}
 
 
-def _batch_setting(size: int) -> Setting:
-    return Setting(f"--batch-size {size}", {"batch_size": size})
+def _option_text(changed: Mapping[str, Scalar]) -> str:
+    """Return the command-line flag and value of a setting: `--batch-size 32`, `--no-video`."""
+    [(name, value)] = changed.items()
+    flag = name.replace("_", "-")
+    return f"--no-{flag}" if value is False else f"--{flag} {value}"
 
 
 @dataclass(frozen=True)
@@ -118,24 +114,24 @@ class _Prober:
 
 
 def _measure(
-    settings: list[Setting], prober: _Prober, budget_seconds: float
+    settings: Sequence[Mapping[str, Scalar]], prober: _Prober, budget_seconds: float
 ) -> Iterator[Alternative]:
     """Yield the settings that fit the budget, each measured between two baseline probes."""
     stop_ns = prober.clock.now_ns() + round(budget_seconds * 1e9)
     probe_seconds = _FRAMES_SHARE * budget_seconds / (2 * len(settings) + 1)
     baseline_steps = prober.steps({}, probe_seconds)
     before = prober.probe({}, baseline_steps) if settings and baseline_steps else None
-    for setting in settings:
-        steps = prober.steps(setting.options, probe_seconds)
-        needed = prober.seconds(setting.options, steps) + prober.seconds({}, baseline_steps)
+    for changed in settings:
+        steps = prober.steps(changed, probe_seconds)
+        needed = prober.seconds(changed, steps) + prober.seconds({}, baseline_steps)
         if before is None or prober.clock.now_ns() + needed * 1e9 > stop_ns:
             continue
-        ms_per_frame = prober.probe(setting.options, steps) if steps else None
+        ms_per_frame = prober.probe(changed, steps) if steps else None
         after = prober.probe({}, baseline_steps) if ms_per_frame else None
         if ms_per_frame and after:
             yield Alternative(
-                option=setting.option,
-                options=dict(setting.options),
+                option=_option_text(changed),
+                options=dict(changed),
                 ms_per_frame=ms_per_frame,
                 baseline_ms_per_frame=(before + after) / 2,
             )
@@ -146,31 +142,20 @@ FOLDER: Final = "tried"
 """Name of the second run's folder, in the folder of the first run."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AdvisedChange:
-    """A change of options, as advised by a finding of a run."""
+def first_advised_change(options: RunOptions, session: Session) -> tuple[Change, RunOptions] | None:
+    """Return the first advised change of options, and the options with it; None: there is none.
 
-    change: Change
-    options: RunOptions
-    """Options of the first run with the change; the output folder is `FOLDER` in its folder."""
-
-
-def first_advised_change(options: RunOptions, session: Session) -> AdvisedChange | None:
-    """Return the first advised change that is a change of options; None: there is none.
-
-    With a checkpoint, advice for another model is skipped: the weights would not fit.
+    The output folder of the changed options is `FOLDER` in the folder of the first run. With a
+    checkpoint, advice for another model is skipped: the weights would not fit.
     """
     has_checkpoint = options.compute.weights not in ("DEFAULT", "none")
     for finding in find(session):
         change = finding.advice
         if change is None or not change.options:
             continue
-        if "model_name" in change.options and has_checkpoint:
-            continue
-        return AdvisedChange(
-            change=change,
-            options=change_options(options, change.options, options.output.out / FOLDER),
-        )
+        if not ("model_name" in change.options and has_checkpoint):
+            out = options.output.out / FOLDER
+            return change, change_options(options, change.options, out)
     return None
 
 

@@ -84,10 +84,11 @@ def test_a_run_with_a_failed_source_is_recorded_completely(runner, tmp_path):
         ("yard", 20, None),
     ]
     assert session.stages[0].dropped == {"damaged": 1, "source failed": 1}
-    assert {(event.kind, event.source, event.words) for event in session.events} >= {
-        ("joined", 0, "joined 5 ms behind"),
+    assert sorted((event.kind, event.source, event.words) for event in session.events) == [
         ("failed", 0, "cannot go on: the camera is gone"),
-    }
+        ("joined", 0, "joined 5 ms behind"),
+        ("joined", 1, "joined 5 ms behind"),
+    ]
     times = [event.at_seconds for event in session.events]
     assert times == sorted(times)
     assert Metrics.of(session).capture_ms is not None
@@ -266,6 +267,8 @@ def test_a_run_that_ends_early_is_recorded_with_its_results(runner, tmp_path, er
 def test_a_source_that_cannot_be_opened_fails_the_run(runner):
     session = run(runner(FakeSource(count=0, error=GONE), Endless(count=1)))
     assert (session.outcome, session.error) == ("failed", "cannot go on: the camera is gone")
+    [event] = [event for event in session.events if event.kind == "failed"]
+    assert (event.source, event.words) == (0, session.error)
 
 
 def test_a_run_ends_after_max_steps(runner):

@@ -6,8 +6,8 @@ import pytest
 
 from headrace.errors import OpenError
 from headrace.live.live_source import Event
+from headrace.runs.live.live_batches import LiveSinks
 from headrace.runs.live.live_pipeline import LivePipeline, SourceProgress
-from headrace.runs.live.sink_stage import LiveSinks
 from headrace.runs.live.status_board import WINDOW_SECONDS, StatusBoard, source_state
 from headrace.testing.fake_clock import FakeClock
 from report.recorded import step_of
@@ -93,7 +93,8 @@ def test_counts_queues_stages_and_sources_are_of_the_run():
 
     in_time(run)
     clock.advance(1)
-    sinks.failures.append((clock.now_ns(), "annotated.mp4: no space left on device"))
+    words = "annotated.mp4: no space left on device"
+    sinks.failures.append(Event(at_ns=clock.now_ns(), source=None, kind="failed", words=words))
     status = board.status()
     assert (status.frames.arrived, status.frames.delivered, status.frames.dropped) == (12, 10, 2)
     (drop,) = status.drops
@@ -104,7 +105,7 @@ def test_counts_queues_stages_and_sources_are_of_the_run():
     assert [stage.name for stage in status.stages] == ["decode", "preprocess", "model"]
     assert [queue.name for queue in status.queues] == ["decode", "preprocess"]
     assert [(e.kind, e.source, e.words) for e in status.events] == [
-        ("failed", "", "annotated.mp4: no space left on device"),
+        ("failed", "", words),
         ("joined", "fake", "joined 5 ms behind"),
     ]
     assert isinstance(pipeline.progress[0].recent_ns, deque)

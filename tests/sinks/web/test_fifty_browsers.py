@@ -9,9 +9,8 @@ import pytest
 
 from headrace.live.drop_policy import DropPolicy
 from headrace.models.results import Labels
-from headrace.runs.live.live_batches import ModelRunner
+from headrace.runs.live.live_batches import LiveSinks, ModelRunner, sink_batches
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
-from headrace.runs.live.sink_stage import LiveSinks, sink_batches
 from headrace.runtime.clock import SYSTEM_CLOCK
 from runs.live.fake_sources import FakeSource
 from runtime.in_time import Call, happens, in_time

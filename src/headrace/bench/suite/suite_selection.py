@@ -11,11 +11,10 @@ from headrace.atomic_file import write_whole
 from headrace.bench.benchmark import BenchmarkRecord, Registered, options_of
 from headrace.bench.config import USUAL_MODEL, ModelConfig, ModelName
 from headrace.config_fields import Configuration, Option, OptionField, option_fields
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, closest
 from headrace.profiling.environment_diff import machine_differences
 from headrace.profiling.provenance import Provenance, Record, Text, UtcTime, plain
 from headrace.records import fault_of
-from headrace.runs.launch.problems import closest
 
 SUITE: Final = "all.json"
 _FORMER_NAMES: Final = {"scenarios": "modes"}

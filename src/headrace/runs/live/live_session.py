@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.errors import ConfigError, first_line
 from headrace.live.drop_policy import DropPolicy
-from headrace.live.live_source import LiveSource, clip_window_of
+from headrace.live.live_source import Event, LiveSource, clip_window_of
 from headrace.live.open_options import SourceOptions
 from headrace.models.model import Model
 from headrace.profiling.input_records import EventRecord, SourceRecord, lost_frame
@@ -17,23 +18,25 @@ from headrace.profiling.provenance import Scalar, record_of
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.run_records import ItemCounts, QueueRecord, StageRecord
 from headrace.profiling.session import Step
-from headrace.runs.live.live_batches import ModelRunner, ViewBatch
+from headrace.runs.live.live_batches import LiveSinks, ModelRunner, Results, ViewBatch, sink_batches
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runs.live.live_sources import FileSource, drop_policy_of, latency_base, open_sources
-from headrace.runs.live.sink_stage import LiveSinks, Results, sink_batches
-from headrace.runs.live.status_board import Notice, NoticeSender, StatusBoard
+from headrace.runs.live.status_board import Notice, StatusBoard, notice_sender
 from headrace.runs.model_setup import (
     StartupTimer,
     check_devices,
+    check_task,
     compute_resources,
+    load_model,
     precision_notes,
     ready_model,
+    task_name,
+    with_task,
 )
 from headrace.runs.output_folder import prepare_folder
 from headrace.runs.run_options import RunOptions
 from headrace.runs.run_session import BaseRunner, ResultSteps, make_step, pipeline_records
 from headrace.runs.run_stages import Transfer
-from headrace.runs.task import Task, with_task
 from headrace.runs.tracers import prepare_tracers
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime
 from headrace.runtime.fan_out import FanOut
@@ -88,10 +91,10 @@ class LiveRunner(BaseRunner):
     def _prepare(
         cls, options: RunOptions, command: tuple[str, ...], timer: StartupTimer
     ) -> "LiveRunner":
-        task, compute, read = Task(options), options.compute, options.input
+        compute, read = options.compute, options.input
         _check_live(options)
         check_devices(compute)
-        task.check()
+        check_task(options)
         prepare_tracers(options.marks, timer)
         sources = open_sources(
             read.sources,
@@ -101,7 +104,7 @@ class LiveRunner(BaseRunner):
             rate=read.rate,
         )
         drop_policy_of(options.flow, is_live=latency_base(sources) != "full_speed")
-        is_video, clips = task.name == "video", options.clips
+        is_video, clips = task_name(options) == "video", options.clips
         if is_video and read.stride != 1:
             raise ConfigError("--stride is for single frames; give --clip-stride for clips")
         if not is_video:
@@ -113,7 +116,7 @@ class LiveRunner(BaseRunner):
         return cls(
             options=options,
             sources=sources,
-            model=ready_model(task.load, compute, batch_size=size, timer=timer),
+            model=ready_model(partial(load_model, options), compute, batch_size=size, timer=timer),
             command=command,
             startup=tuple(timer.parts),
             clock=timer.clock,
@@ -169,21 +172,21 @@ class LiveSteps(ResultSteps):
         self._runner = runner
         wall = WallTime.of(clock)
         self._started = wall.at(recorder.start_ns) if plan.is_live else None
-        notices = NoticeSender(sources=runner.sources, wall=wall, on_notice=runner.on_notice)
+        notify = notice_sender(runner.sources, wall, runner.on_notice)
         self._sinks = LiveSinks(
             self._all_sinks,
             keeps_all=plan.overload.keeps_all,
             clock=clock,
             marks=self._tracers.marks,
             max_frames=plan.batch_size if plan.clips is None else 1,
-            on_failure=notices.sink_failed,
+            on_failure=notify,
         )
 
         def show(batch: ViewBatch) -> None:
             self._sinks.fan.put(sink_batches(batch, wall if plan.is_live else None))
 
         self._pipeline = LivePipeline(
-            replace(plan, show=show), clock, self._tracers.marks, on_event=notices.event
+            replace(plan, show=show), clock, self._tracers.marks, on_event=notify
         )
         self._is_over = False
 
@@ -290,23 +293,28 @@ def stage_records(
 
 
 def _event_records(
-    pipeline: LivePipeline, failures: Sequence[tuple[int, str]], start_ns: int
+    pipeline: LivePipeline, failures: Sequence[Event], start_ns: int
 ) -> Iterator[EventRecord]:
-    """Yield the events of sources and sinks; `failures`: time and text of each failed sink."""
-    events = list(pipeline.events)  # a copy, because threads of sources append
-    rows = [(e.at_ns, e.source, e.kind, e.words, e.frames) for e in events]
-    rows += [(s.began_ns, s.source, "dropped", s.words, s.frames) for s in pipeline.drops.spells]
-    rows += [
-        (progress.failed_ns, source, "failed", first_line(progress.error), 0)
-        for source, progress in enumerate(pipeline.progress)
-        if progress.error is not None
-    ]
-    rows += [(at_ns, None, "failed", words, 0) for at_ns, words in failures]
-    for at_ns, source, kind, words, frames in rows:
-        at_seconds = max(0.0, (at_ns - start_ns) / 1e9)
-        yield EventRecord(
-            at_seconds=at_seconds, source=source, kind=kind, words=words, frames=frames
+    """Yield the events of sources and sinks; `failures` are those of the sinks."""
+    drops = (
+        Event(at_ns=s.began_ns, source=s.source, kind="dropped", words=s.words, frames=s.frames)
+        for s in pipeline.drops.spells
+    )
+    ends = (
+        Event(
+            at_ns=progress.failed_ns,
+            source=source,
+            kind="failed",
+            words=first_line(progress.error),
         )
+        for source, progress in enumerate(pipeline.progress)
+        # The pipeline has an event of a source that failed after its first frame.
+        if progress.error is not None and not progress.has_frames
+    )
+    # A copy of the events, because threads of sources append.
+    for event in (*list(pipeline.events), *drops, *ends, *failures):
+        at_seconds = max(0.0, (event.at_ns - start_ns) / 1e9)
+        yield record_of(EventRecord, event, at_seconds=at_seconds)
 
 
 def _check_live(options: RunOptions) -> None:

@@ -13,8 +13,8 @@ from headrace.errors import first_line
 from headrace.live.live_source import Event, EventKind, LiveSource
 from headrace.profiling.run_records import ItemCounts
 from headrace.profiling.session import Pace, Step
+from headrace.runs.live.live_batches import LiveSinks, Results
 from headrace.runs.live.live_pipeline import LivePipeline, SourceProgress
-from headrace.runs.live.sink_stage import LiveSinks, Results
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime, iso_text
 from headrace.runtime.distribution import Distribution
 from headrace.runtime.fan_out import FanOut
@@ -59,22 +59,18 @@ class Notice:
         return json.dumps(asdict(self), ensure_ascii=False, default=iso_text)
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoticeSender:
-    """Sender of notices, at once and in the thread of the event."""
+def notice_sender(
+    sources: Sequence[LiveSource], wall: WallTime, on_notice: Callable[[Notice], None]
+) -> Callable[[Event], None]:
+    """Return a function that sends the notice of an event, at once and in the same thread."""
 
-    sources: Sequence[LiveSource]
-    wall: WallTime
-    on_notice: Callable[[Notice], None]
-
-    def event(self, event: Event) -> None:
-        """Send the notice of an event."""
-        source = None if event.source is None else self.sources[event.source]
+    def send(event: Event) -> None:
+        source = None if event.source is None else sources[event.source]
         if source is not None and source.base != "arrival" and event.kind in _EXPECTED:
             return
-        self.on_notice(
+        on_notice(
             Notice(
-                time=self.wall.at(event.at_ns),
+                time=wall.at(event.at_ns),
                 event=event.kind,
                 source=None if source is None else source.name,
                 reason=event.words,
@@ -82,9 +78,7 @@ class NoticeSender:
             )
         )
 
-    def sink_failed(self, at_ns: int, words: str) -> None:
-        """Send the notice of a failed sink."""
-        self.event(Event(at_ns=at_ns, source=None, kind="failed", words=words))
+    return send
 
 
 WINDOW_SECONDS: Final = 30.0
@@ -194,8 +188,7 @@ class StatusBoard:
 
     def _events(self, pipeline: LivePipeline, now_ns: int) -> tuple[EventStatus, ...]:
         wall, failures = self.clock.wall_seconds(), self._sinks.failures if self._sinks else ()
-        events = [Event(at_ns=at, source=None, kind="failed", words=text) for at, text in failures]
-        events = sorted((*pipeline.events, *events), key=lambda event: event.at_ns)
+        events = sorted((*pipeline.events, *failures), key=lambda event: event.at_ns)
         return tuple(
             EventStatus(
                 wall_seconds=wall - (now_ns - event.at_ns) / 1e9,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -17,7 +17,6 @@ from headrace.models.checkpoint import (
     backbone_checksum,
     read_checkpoint,
 )
-from headrace.models.compute import Compute
 from headrace.models.device import autocast_dtype, transfer
 from headrace.models.evaluation_mode import freeze_before, recompute
 from headrace.models.feature_extractor import replace_head
@@ -49,16 +48,6 @@ PARTS: Final[dict[str, Role]] = {
     "optimizer": "model",
 }
 """Part of a training step → role, in order; `data` is the wait for a batch."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainStep:
-    """Result of one training step."""
-
-    loss: float
-    """Mean cross-entropy of the batch, before the weight update."""
-    work_ms: dict[str, float]
-    """Part → wall time; on a GPU, until the work is complete."""
 
 
 class Learner:
@@ -129,12 +118,16 @@ class Learner:
             self._scaler.scale(self._loss(batch, classes)).backward()  # type: ignore[no-untyped-call]
         self._optimizer.zero_grad(set_to_none=True)
 
-    def step(self, frames: torch.Tensor, classes: torch.Tensor) -> TrainStep:
+    def step(self, frames: torch.Tensor, classes: torch.Tensor) -> tuple[float, dict[str, float]]:
         """Train on one batch.
 
         Args:
             frames: uint8 [N, H, W, 3], on the CPU.
             classes: int64 [N], on the CPU.
+
+        Returns:
+            The mean cross-entropy of the batch before the weight update, and part → milliseconds;
+            on a GPU, until the work is complete.
 
         Raises:
             BackendError: memory runs out, or the device fails.
@@ -165,7 +158,7 @@ class Learner:
                 self._scaler.step(self._optimizer)
                 self._scaler.update()
                 self._optimizer.zero_grad(set_to_none=True)
-        return TrainStep(loss=value, work_ms=work_ms)
+        return value, work_ms
 
     def _loss(self, batch: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
         compute, casting = self.model.compute, cast(AbstractContextManager[Any], nullcontext())
@@ -194,7 +187,6 @@ def load_learner(
     training: TrainOptions,
     classes: Sequence[str],
     *,
-    compute: Compute,
     batch_size: int,
     timer: StartupTimer,
     compiler: Compiler = compile_module,
@@ -202,13 +194,12 @@ def load_learner(
     """Return a model with a new head for `classes`, warm for training.
 
     Args:
-        options: Model, weights, preprocessing and threads.
+        options: Model, weights, preprocessing, device, precision and threads.
         training: Trained layers and optimizer settings.
         classes: Class names.
-        compute: Device and precision; compilation applies to the training only.
         batch_size: Frames in a batch.
         timer: Receives the duration of each part.
-        compiler: Compiles the model if `compute.compile` is set.
+        compiler: Compiles the training if the options request it.
 
     Raises:
         ConfigError: the model or layer is unknown; the weights do not fit or are a trained head; no
@@ -216,7 +207,7 @@ def load_learner(
         BackendError: the device is missing, or cannot compile or train the model with this batch
             size.
     """
-    weights = options.weights
+    weights, compute = options.weights, options.compute()
     with compute_resources(options):
         # Compiled below instead: the forward of a training saves values for the backward.
         with timer.part("model"):

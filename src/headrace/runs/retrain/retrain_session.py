@@ -69,7 +69,6 @@ class RetrainRunner(BaseRunner):
             options.compute,
             options.training,
             dataset.labels.classes,
-            compute=options.compute.compute(),
             batch_size=min(options.compute.batch_size, dataset.frames),
             timer=timer,
         )
@@ -137,21 +136,22 @@ class TrainingSteps(StepSource):
                     break
                 waited_ms = (clock.now_ns() - start_ns) / 1e6
                 videos, truth = dataset.truth(dataset.training_videos, batch)
-                result = runner.learner.step(batch.frames.movedim(1, -1), torch.from_numpy(truth))
+                frames = batch.frames.movedim(1, -1)
+                loss, work_ms = runner.learner.step(frames, torch.from_numpy(truth))
                 yield Step(
                     step=number,
                     input=videos[0],
                     first_index=int(batch.index[0]),
                     frames=len(batch),
                     started_ms=(start_ns - self._recorder.start_ns) / 1e6,
-                    work_ms={DATA: waited_ms, **result.work_ms},
+                    work_ms={DATA: waited_ms, **work_ms},
                     total_ms=(clock.now_ns() - start_ns) / 1e6,
-                    loss=result.loss,
+                    loss=loss,
                 )
-                if not math.isfinite(result.loss):
+                if not math.isfinite(loss):
                     rate = runner.options.training.learning_rate
                     raise ConfigError(
-                        f"the training diverged: the loss is {result.loss} in step {number}; use a "
+                        f"the training diverged: the loss is {loss} in step {number}; use a "
                         f"smaller --learning-rate than {rate:g}"
                     )
                 number += 1
