@@ -11,7 +11,6 @@ from headrace.profiling.number_format import count, seconds
 from headrace.runtime.child_process import LAUNCH_VARIABLE
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.fork_safety import ForkSafeLock
-from headrace.runtime.synchronization import call_every
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn, Task
@@ -59,6 +58,8 @@ def progress_line(*columns: "ProgressColumn | str", is_quiet: bool) -> "Iterator
     """
     from rich.console import Console
     from rich.progress import Progress
+
+    from headrace.runtime.synchronization import call_every
 
     console = Console(stderr=True)
     is_hidden, is_plain = is_quiet or is_silenced(), not console.is_terminal
@@ -113,6 +114,8 @@ def waiting(description: str, *, is_quiet: bool) -> Iterator[Callable[[str, int,
     For blocks that print other text, which a bar would disturb. Yields the update function
     (description, done, total).
     """
+    from headrace.runtime.synchronization import call_every
+
     if sys.stderr.isatty() or is_quiet or is_silenced():
         yield lambda description, done, total: None
     else:

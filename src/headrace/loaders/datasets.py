@@ -116,9 +116,8 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         self._transform = transform
         self._on_error: OnError = on_error
         self._seed = seed
-        self._sampled = SampledSet.open(
-            videos, skip_bad=on_error != "raise", index_store=index_store
-        )
+        skip_bad = on_error != "raise"
+        self._sampled = SampledSet.open(videos, skip_bad=skip_bad, index_store=index_store)
         self._videos = self._sampled.videos
         self._videos.check_fit(shape.fit)
         # In shared memory, so that persistent workers see a new epoch.
