@@ -72,7 +72,7 @@ test-versions:
 # Without the tests of ranks: a process group of PyTorch 2.5 may hang if it ends right after a gather.
 LOADER_TESTS := -m "not slow" --numprocesses 2 --dist loadfile tests/test_core_install.py \
   tests/planning tests/sampling tests/video tests/decode tests/loaders tests/report \
-  --ignore tests/loaders/test_ranks.py --ignore tests/loaders/trainers
+  --deselect tests/loaders/test_epochs.py::test_all_ranks_raise --ignore tests/loaders/trainers
 
 test-lowest: $(LOWEST)/.done  ## run the tests of loaders and reports on the lowest versions
 	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest --quiet $(LOADER_TESTS) tests/bench/suite/test_page_browser.py

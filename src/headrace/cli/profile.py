@@ -33,7 +33,7 @@ _WIDTH: Final = 80
 _NO_LOOPS: Final = "[]"
 """JSON of a script without loops."""
 RunScript = Callable[[dict[str, Any], int | None], ChildEnd]
-"""(`outputs` of `instrumentation.script_end.report_loops`, standard output) → end of the script."""
+"""(`outputs` of `loop_profile.report_loops`, standard output) → end of the script."""
 
 
 def count_headrace_arguments(arguments: list[str]) -> int:
