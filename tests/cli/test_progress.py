@@ -84,7 +84,8 @@ def test_without_a_terminal_no_bar_is_drawn_and_due_lines_are_written(capsys, mo
     ticks = []
     monkeypatch.setattr("headrace.cli.progress.LINE_SECONDS", 0.0)
     monkeypatch.setattr(
-        "headrace.cli.progress.call_every", lambda tick, _: nullcontext(ticks.append(tick))
+        "headrace.runtime.synchronization.call_every",
+        lambda tick, _: nullcontext(ticks.append(tick)),
     )
     with progress(is_quiet=False) as show:
         show("8 workers", 3, 13)
@@ -95,7 +96,7 @@ def test_without_a_terminal_no_bar_is_drawn_and_due_lines_are_written(capsys, mo
 
 
 def test_quiet_and_json_write_nothing_and_start_no_thread(capsys, monkeypatch):
-    monkeypatch.setattr("headrace.cli.progress.call_every", None)
+    monkeypatch.setattr("headrace.runtime.synchronization.call_every", None)
     for is_quiet in (True, False):
         with silenced(), progress(is_quiet=is_quiet) as show, waiting("x", is_quiet=is_quiet):
             assert is_silenced()

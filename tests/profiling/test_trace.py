@@ -15,14 +15,8 @@ from torch.utils.tensorboard import SummaryWriter
 
 from headrace.errors import StageError
 from headrace.profiling.tensorboard_log import TensorBoardLog
-from headrace.profiling.trace import (
-    ItemTrace,
-    NvtxMarks,
-    StepTrace,
-    TorchEvents,
-    trace_events,
-    write_trace,
-)
+from headrace.profiling.torch_trace import StepTrace, TorchEvents
+from headrace.profiling.trace import ItemTrace, NvtxMarks, trace_events, write_trace
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage

@@ -19,7 +19,8 @@ from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.run_records import Role
 from headrace.profiling.tensorboard_log import stage_scalars, writing
-from headrace.profiling.trace import WARMUP_STEPS, ItemTrace, StepTrace, warm_up, write_trace
+from headrace.profiling.torch_trace import WARMUP_STEPS, StepTrace, warm_up
+from headrace.profiling.trace import ItemTrace, write_trace
 from headrace.runs.model_setup import StartupTimer, run_setup
 from headrace.runs.run_options import ComputeOptions, TracingOptions
 from headrace.runs.run_stages import SOURCE, STAGE_ROLES, Transfers, stages_of

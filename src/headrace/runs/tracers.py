@@ -12,15 +12,8 @@ from headrace.profiling.metrics import metrics_file_name
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.session import Step
 from headrace.profiling.tensorboard_log import TensorBoardLog, writing
-from headrace.profiling.trace import (
-    NAME,
-    WARMUP_STEPS,
-    ItemTrace,
-    NvtxMarks,
-    StepTrace,
-    warm_up,
-    write_trace,
-)
+from headrace.profiling.torch_trace import WARMUP_STEPS, StepTrace, warm_up
+from headrace.profiling.trace import NAME, ItemTrace, NvtxMarks, write_trace
 from headrace.runs.model_setup import StartupTimer
 from headrace.runs.run_options import TRACE_STEPS, TracingOptions
 from headrace.runtime.clock import Clock
