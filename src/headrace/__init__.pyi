@@ -48,7 +48,6 @@ from headrace.loaders.cameras.camera_alignment import CameraClock as CameraClock
 from headrace.loaders.cameras.camera_batch import CameraBatch as CameraBatch
 from headrace.loaders.cameras.camera_batch import SlotMemory as SlotMemory
 from headrace.loaders.cameras.camera_dataset import CameraStreamDataset as CameraStreamDataset
-from headrace.loaders.cameras.camera_dataset import CameraStreamSampler as CameraStreamSampler
 from headrace.loaders.cameras.camera_loader import CameraLoader as CameraLoader
 from headrace.loaders.cameras.camera_loader import CameraStatistics as CameraStatistics
 from headrace.loaders.cameras.camera_set import camera_problems as camera_problems
@@ -57,6 +56,7 @@ from headrace.loaders.cameras.camera_view import CameraView as CameraView
 from headrace.loaders.cameras.moment_table import ClipMoment as ClipMoment
 from headrace.loaders.cameras.moment_table import MomentTable as MomentTable
 from headrace.loaders.cameras.nuscenes_clips import NuScenes as NuScenes
+from headrace.loaders.cameras.stream_sampler import CameraStreamSampler as CameraStreamSampler
 from headrace.loaders.cameras.window_loader import CameraWindowLoader as CameraWindowLoader
 from headrace.loaders.cameras.window_loader import CameraWindowStatistics as CameraWindowStatistics
 from headrace.loaders.cameras.window_plan import CameraWindowBatch as CameraWindowBatch

@@ -27,9 +27,10 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.seek_check import pyav_frames
 from headrace.loaders.cameras.camera_alignment import AlignedClip, Alignment
 from headrace.loaders.cameras.camera_batch import SlotCell
-from headrace.loaders.cameras.camera_dataset import CameraStreamDataset, CameraStreamSampler
+from headrace.loaders.cameras.camera_dataset import CameraStreamDataset
 from headrace.loaders.cameras.camera_loader import CameraLoader
 from headrace.loaders.cameras.camera_set import CameraSet
+from headrace.loaders.cameras.stream_sampler import CameraStreamSampler
 from headrace.measuring.interleaved import Stopwatch, interleave
 from headrace.measuring.loader_adapters import CountedBatch, collate_counted, iterate_batches
 from headrace.profiling.number_format import counted, seconds

@@ -28,7 +28,8 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.decode.pyav import PyavDecoder
 from headrace.errors import HeadraceError
-from headrace.loaders.cameras.camera_dataset import CameraStreamDataset, CameraStreamSampler
+from headrace.loaders.cameras.camera_dataset import CameraStreamDataset
+from headrace.loaders.cameras.stream_sampler import CameraStreamSampler
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from loaders.cameras.clips import SIZE, write_layout
 from loaders.videos import contents
