@@ -4,8 +4,10 @@
 """
 
 import ctypes
+import faulthandler
 import gc
 import multiprocessing
+import os
 import shutil
 import signal
 import sys
@@ -32,6 +34,8 @@ from tests.kit.synth_recipes import written_in
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci")
 
+HANG_SECONDS = 900
+"""Far longer than any test takes, also on a busy machine."""
 GRACE_SECONDS = 5
 """Max wait for threads and processes that are ending."""
 KEPT_BY_PYTHON = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
@@ -98,6 +102,29 @@ def holds(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         )
 
     return check
+
+
+def pytest_configure() -> None:
+    """Write the stacks of all threads to standard error when a test hangs, then call `_fail`."""
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, _fail)
+        faulthandler.register(signal.SIGALRM, file=os.dup(2), all_threads=True, chain=True)
+
+
+def _fail(number: int, frame: object) -> None:
+    pytest.fail(f"did not end within {HANG_SECONDS} s")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Fail a test that hangs, and again each minute if it hangs while it ends."""
+    if not hasattr(signal, "SIGALRM"):
+        return (yield)
+    signal.setitimer(signal.ITIMER_REAL, HANG_SECONDS, 60)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 @pytest.fixture(autouse=True)
