@@ -58,9 +58,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_sessionfinish() -> None:
-    """Include all objects in garbage collection again."""
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Include all objects in garbage collection again; end the process if it hangs at its end."""
     gc.unfreeze()
+    faulthandler.dump_traceback_later(HANG_SECONDS, file=session.config.stash[_STACKS], exit=True)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -104,11 +105,18 @@ def holds(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     return check
 
 
-def pytest_configure() -> None:
+_STACKS = pytest.StashKey[int]()
+"""File descriptor of standard error, for the stacks of threads that hang."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Write the stacks of all threads to standard error when a test hangs, then call `_fail`."""
+    config.stash[_STACKS] = os.dup(2)
     if hasattr(signal, "SIGALRM"):
         signal.signal(signal.SIGALRM, _fail)
-        faulthandler.register(signal.SIGALRM, file=os.dup(2), all_threads=True, chain=True)
+        faulthandler.register(
+            signal.SIGALRM, file=config.stash[_STACKS], all_threads=True, chain=True
+        )
 
 
 def _fail(number: int, frame: object) -> None:

@@ -150,6 +150,21 @@ def test_a_damaged_image_is_named(tmp_path):
         assert reader[4].shape == (*SIZE, 3)
 
 
+def test_an_image_that_was_damaged_once_is_read_again(tmp_path):
+    """Another program may have been writing it, so its damage is not stored with the index."""
+    for number in range(6):
+        save(tmp_path / "jpegs" / f"{number}.jpg", number)
+    image = tmp_path / "jpegs" / "3.jpg"
+    whole = image.read_bytes()
+    image.write_bytes(whole[:400])
+    sequence = ImageSequence(tmp_path / "jpegs", rate=10)
+    with headrace.open(sequence) as reader, pytest.raises(DecodeError):
+        reader[3]
+    image.write_bytes(whole)
+    with headrace.open(sequence) as reader:
+        assert reader[3].shape == (*SIZE, 3)
+
+
 def test_images_of_several_sizes_need_a_size(tmp_path):
     for number, size in enumerate([(20, 30), (30, 20)]):
         save(tmp_path / "sizes" / f"{number}.png", number, size)

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from headrace.errors import CacheError
 from headrace.video.container import MAX_PIXELS
 from headrace.video.frame_format import Orientation
+from headrace.video.image_sequence import ImageSequence
 from headrace.video.packet_table import StreamInfo
 from headrace.video.random_access import RandomAccess
 from headrace.video.reference_decode import VERDICT, FrameStatus
@@ -131,8 +132,11 @@ class IndexStore:
 
 
 def save_frame_status(index: StreamIndex) -> None:
-    """Store the frame status of an index in its entry, if it has one."""
-    if index.store_path is not None:
+    """Store the frame status of an index in its entry, if it has one.
+
+    Images of a sequence may change singly, so their status holds only while they are open.
+    """
+    if index.store_path is not None and not isinstance(index.source, ImageSequence):
         _write(index.store_path, index)
 
 
