@@ -111,15 +111,17 @@ def disturbances(sessions: Mapping[str, Session]) -> Iterator[str]:
             yield f"Other programs used {100 * share:.0f} % of the CPU time during {name}."
 
 
-def command_without_out(provenance: Provenance) -> list[str]:
-    """Return the command line without `--out`; arguments after `--` are kept."""
+def command_without_outputs(provenance: Provenance) -> list[str]:
+    """Return the command line without the paths of its results; arguments after `--` are kept."""
     words: list[str] = []
-    is_folder = False
+    # The --json of other commands has no value.
+    names = ("--out", "--json") if provenance.command[1:2] == ("profile",) else ("--out",)
+    is_path = False
     for word in provenance.command:
-        is_option = word == f"--{_OUT}" or word.startswith(f"--{_OUT}=")
-        if "--" in words or not (is_folder or is_option):
+        is_option = word.partition("=")[0] in names
+        if "--" in words or not (is_path or is_option):
             words.append(word)
-        is_folder = word == f"--{_OUT}"
+        is_path = word in names
     return words
 
 
@@ -137,7 +139,7 @@ def _values(session: Session) -> dict[str, dict[str, str]]:
     options = session.provenance.configuration.items()
     return {
         **_machine_values(session.provenance),
-        "command": {"command": " ".join(command_without_out(session.provenance))},
+        "command": {"command": " ".join(command_without_outputs(session.provenance))},
         "configuration": {name: _text(value) for name, value in options if name != _OUT},
         "input": _inputs(session),
         "run": {

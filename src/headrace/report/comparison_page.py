@@ -1,5 +1,6 @@
 """Report of a comparison: verdict, environment differences and figures, as text and HTML."""
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
@@ -8,12 +9,12 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from headrace.profiling.comparison import Comparison, Difference, RunComparison
-from headrace.profiling.environment_diff import command_without_out
+from headrace.profiling.environment_diff import command_without_outputs
 from headrace.profiling.figures import Unit, unshown
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import decimal, gibibytes, milliseconds
 from headrace.profiling.number_format import fine_percent as percent
-from headrace.profiling.provenance import Provenance
+from headrace.profiling.provenance import TRIED, Provenance
 from headrace.report.page import MARK, PLAIN, Chart, draw, label, render_page
 from headrace.report.text import (
     aligned,
@@ -29,6 +30,8 @@ _WIDTH: Final = 80
 """Max columns of a line."""
 _WITH_OUT: Final = (["run"], ["retrain"], ["profile"])
 """Commands with an output folder, `--out`."""
+_LOOP: Final = re.compile(r"loop_\d+")
+"""Name of the folder of one of several loops."""
 _THROUGHPUT: Final = "Throughput"
 _UNSHOWN: Final = ("no difference shown", "inconclusive")
 HEADERS: Final = ("figure", "change", "95 % interval", "verdict")
@@ -115,18 +118,39 @@ def _conclude_disturbed(
 def _repeat_commands(names: tuple[str, str], provenances: tuple[Provenance, Provenance]) -> str:
     """Return shell commands: repeats of two runs, in turns, and their comparison.
 
-    Only `.` if a command has no output folder.
+    A run with `--apply-advice` and its tried run are repeated by one command. Only `.` if a command
+    has no output folder, or the names of both folders are equal.
     """
-    folders = [f"{shlex.quote(PurePath(name).name)}_" for name in names]
-    commands = [command_without_out(provenance) for provenance in provenances]
-    if folders[0] == folders[1] or any(words[1:2] not in _WITH_OUT for words in commands):
+    commands = [command_without_outputs(provenance) for provenance in provenances]
+    are_tried = [TRIED in provenance.configuration for provenance in provenances]
+    folders, inside = zip(*map(_split_folder, names, are_tried), strict=True)
+    if commands[0] == commands[1] and are_tried[0] != are_tried[1]:
+        folders, commands = ("r", "r"), commands[:1]
+    elif folders[0] == folders[1] or "" in folders:
+        return "."
+    if any(words[1:2] not in _WITH_OUT for words in commands):
         return "."
     runs = [
         f"{shlex.join(words[:2])} --out {folder}$k {shlex.join(words[2:])}"
-        for folder, words in zip(folders, commands, strict=True)
+        for folder, words in zip(folders, commands, strict=False)
     ]
-    repeats = " -- ".join(" ".join(f"{folder}{k}" for k in (1, 2, 3)) for folder in folders)
+    repeats = " -- ".join(
+        " ".join(f"{folder}{k}{path}" for k in (1, 2, 3))
+        for folder, path in zip(folders, inside, strict=True)
+    )
     return f": for k in 1 2 3; do {'; '.join(runs)}; done; headrace compare {repeats}"
+
+
+def _split_folder(name: str, is_tried: bool) -> tuple[str, str]:
+    """Return the start of the names of repeated folders, and the path of the run inside of them.
+
+    `a/loop_2`, or a side with several runs, is repeated as `a_1/loop_2`.
+    """
+    path, inside = PurePath(name.partition(", ")[0]), ""
+    if _LOOP.fullmatch(path.name):
+        path, inside = path.parent, f"/{path.name}"
+    start = f"{shlex.quote(path.name)}_" if path.name else ""
+    return start, f"/{TRIED}{inside}" if is_tried else inside
 
 
 def _find_throughput(run: RunComparison) -> Difference | None:
