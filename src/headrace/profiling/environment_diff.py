@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from headrace.profiling.findings.verdict import is_busy
+from headrace.profiling.number_format import listing
 from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.session import Session
 
@@ -65,8 +66,13 @@ def warnings(
     same = has_same_input(first, other)
     if same is False:
         yield "The inputs differ: a difference may come from the input, not from the run."
-    elif same is None:
-        yield "It is not known whether both read the same input: a digest is missing."
+    elif same is None and first.loader is None:
+        both = zip(names, (first, other), strict=True)
+        lacking = [name for name, session in both if None in (_digests(session) or [None])]
+        yield (
+            "It is not known whether both read the same input: no checksum is recorded in "
+            f"{listing(lacking)}."
+        )
     if first.pace != other.pace:
         yield (
             f"One was paced by {first.pace.replace('_', ' ')}, the other by "
