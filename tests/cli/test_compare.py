@@ -81,7 +81,7 @@ def test_a_loop_and_a_run_are_not_comparable(call, runs):
     loop = profile_loop(Loop(fetch=2, step=9))
     code, out, err = call("compare", *runs(loop=loop, run=session(1)))
     assert (code, out) == (2, "")
-    assert err.startswith("headrace: loop is a loader session and run a run session, ")
+    assert err.startswith("headrace: loop is a profiled loop and run is a run, ")
 
 
 def test_two_dashes_separate_the_repeats_of_both_sides(printed, as_json, runs):
