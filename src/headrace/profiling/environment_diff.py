@@ -61,14 +61,14 @@ def warnings(
     first: Session, other: Session, names: tuple[str, str], *, over_steps: bool = True
 ) -> Iterator[str]:
     """Yield the reasons to doubt a comparison, one sentence each; see `session_warnings`."""
+    both = dict(zip(names, (first, other), strict=True))
     if first.kind != other.kind:
         yield f"One is a {first.kind} session, the other a {other.kind} session."
     same = has_same_input(first, other)
     if same is False:
         yield "The inputs differ: a difference may come from the input, not from the run."
     elif same is None and first.loader is None:
-        both = zip(names, (first, other), strict=True)
-        lacking = [name for name, session in both if None in (_digests(session) or [None])]
+        lacking = [name for name in both if None in (_digests(both[name]) or [None])]
         yield (
             "It is not known whether both read the same input: no checksum is recorded in "
             f"{listing(lacking)}."
@@ -88,7 +88,6 @@ def warnings(
             f"The warm-up differs: {first.warmup_steps} steps are left out of {names[0]}, "
             f"{other.warmup_steps} of {names[1]}."
         )
-    both = dict(zip(names, (first, other), strict=True))
     yield from session_warnings(both, over_steps=over_steps)
 
 
