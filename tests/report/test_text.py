@@ -260,7 +260,7 @@ def test_the_commands_of_repeats_change_the_folder_and_not_the_script():
     first, second = (
         f"headrace profile --out {name}_$k -- python train.py --out model" for name in "ab"
     )
-    assert f"do {first}; {second}; done; headrace compare a_1 a_2 a_3 -- b_1" in finding.change
+    assert f"do {first}; {second}; done;\nheadrace compare a_1 a_2 a_3 -- b_1" in finding.change
 
 
 APPLY = "headrace profile --out old --apply-advice --json both.json -- python train.py"
@@ -270,32 +270,32 @@ REPEATED = {
     "a tried loop": (
         (APPLY, "advice", False),
         (APPLY, "tried", True),
-        f"do {REPEAT}; done; headrace compare r1 r2 r3 -- r1/tried r2/tried r3/tried",
+        f"do {REPEAT}; done;\nheadrace compare r1 r2 r3 -- r1/tried r2/tried r3/tried",
     ),
     "the tried loop first, one of several": (
         (APPLY, "advice/tried/loop_2", True),
         (APPLY, "advice/loop_2", False),
-        f"do {REPEAT}; done; headrace compare r1/tried/loop_2 r2/tried/loop_2 r3/tried/loop_2 -- "
+        f"do {REPEAT}; done;\nheadrace compare r1/tried/loop_2 r2/tried/loop_2 r3/tried/loop_2 -- "
         "r1/loop_2 r2/loop_2 r3/loop_2",
     ),
     "a tried run": (
         (RUN, "old", False),
         (RUN, "tried", True),
-        "do headrace run --out r$k --apply-advice a.mp4; done; headrace compare r1 r2 r3 -- "
+        "do headrace run --out r$k --apply-advice a.mp4; done;\nheadrace compare r1 r2 r3 -- "
         "r1/tried r2/tried r3/tried",
     ),
     "a loop and the tried loop of another command": (
         ("headrace profile --out=b -- python x.py", "b", False),
         (APPLY, "tried", True),
         "do headrace profile --out b_$k -- python x.py; headrace profile --out tried_$k "
-        "--apply-advice -- python train.py; done; headrace compare b_1 b_2 b_3 -- tried_1/tried "
+        "--apply-advice -- python train.py; done;\nheadrace compare b_1 b_2 b_3 -- tried_1/tried "
         "tried_2/tried tried_3/tried",
     ),
     "several loops": (
         ("headrace profile --out a -- python x.py", "a/loop_1", False),
         ("headrace profile --out b -- python x.py", "b/loop_1", False),
         "do headrace profile --out a_$k -- python x.py; headrace profile --out b_$k -- python "
-        "x.py; done; headrace compare a_1/loop_1 a_2/loop_1 a_3/loop_1 -- b_1/loop_1 b_2/loop_1 "
+        "x.py; done;\nheadrace compare a_1/loop_1 a_2/loop_1 a_3/loop_1 -- b_1/loop_1 b_2/loop_1 "
         "b_3/loop_1",
     ),
 }
@@ -312,7 +312,7 @@ def test_the_printed_commands_repeat_both_sides(case):
         )
         runs[name] = session(1, others_cpu_share=0.99, provenance=provenance)
     [finding] = comparison_page.conclusions(compare(runs))
-    assert finding.change.endswith(f"repeats: for k in 1 2 3; {expected}")
+    assert finding.change.endswith(f"repeats:\nfor k in 1 2 3; {expected}")
 
 
 def test_a_comparison_of_repeats_has_this_text(holds):

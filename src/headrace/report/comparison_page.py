@@ -150,7 +150,7 @@ def _repeat_commands(names: tuple[str, str], provenances: tuple[Provenance, Prov
         " ".join(f"{folder}{k}{path}" for k in (1, 2, 3))
         for folder, path in zip(folders, inside, strict=True)
     )
-    return f": for k in 1 2 3; do {'; '.join(runs)}; done; headrace compare {repeats}"
+    return f":\nfor k in 1 2 3; do {'; '.join(runs)}; done;\nheadrace compare {repeats}"
 
 
 def _split_folder(name: str, is_tried: bool) -> tuple[str, str]:

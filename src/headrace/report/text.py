@@ -153,14 +153,16 @@ def _evidence(finding: Finding, width: int) -> Iterator[str]:
 def _below(finding: Finding) -> Iterator[str]:
     yield from _evidence(finding, WIDTH)
     if finding.change:
-        # Without breaks at hyphens, so that options can be copied.
+        # No breaks at hyphens, nor in commands on lines of their own: they can be copied.
+        text, *commands = finding.change.split("\n")
         yield from wrap(
-            f"Try next: {finding.change}",
+            f"Try next: {text}",
             WIDTH,
             initial_indent="  ",
             subsequent_indent="    ",
             break_on_hyphens=False,
         )
+        yield from (f"    {command}" for command in commands)
     yield ""
 
 
