@@ -196,6 +196,12 @@ def test_findings_on_strategies(check_pages):
         "all the memory is needed": memory([500], [4700], [5000]),
         "memory while other programs ran": memory([500], [4800], [5000], others=0.5),
         "memory by turns that differ": memory([500, 1000], [4800], [5000]),
+        "one size of memory": recorded(
+            BASE,
+            turns("naive", [500]),
+            turns("look-ahead", [5000]),
+            strategies=(BASELINE, NAIVE, AHEAD, IMPOSSIBLE),
+        ),
         "a window that was still filling": memory([500], [4800], [5000], is_filled=False),
         "every strategy, in little memory": recorded(BASE, strategies=every, **small),
     }

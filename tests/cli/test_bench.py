@@ -79,6 +79,7 @@ def bench(printed, tmp_path):
             )
             lines = [line for line in said.splitlines() if str(tmp_path) not in line]
             assert name in WIDE or max(map(len, lines)) <= 100
+            assert max(len(line) for line in lines if "  " not in line.strip()) <= 80  # no table
         with (out / f"{name}.csv").open(encoding="utf-8", newline="") as table:
             assert all(line["row"] for line in csv.DictReader(table))
         page = (out / f"{name}.html").read_text()

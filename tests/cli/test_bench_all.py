@@ -112,7 +112,7 @@ def test_a_dry_run_lists_all_and_writes_nothing(printed, as_json, video, tmp_pat
     assert names == {each.name for each in registry.BENCHMARKS}
     assert "--workers 0,1" in out
     assert "not selected by --only or --skip" in out
-    assert max(map(len, out.splitlines()[1:])) <= 100
+    assert max(map(len, out.splitlines()[1:])) <= 80
     found = {each["experiment"]: each for each in as_json(*asked)["experiments"]}
     assert set(found) == names
     assert (found["live"]["is_due"], found["scenarios"]["is_due"]) == (False, True)

@@ -168,6 +168,7 @@ def test_the_second_run_has_the_change_and_both_are_recorded(tmp_path, capsys) -
     assert second["change"] == {
         "loop": profile_loop(WAITING).provenance.configuration,
         "options": {"num_workers": 2},
+        "words": "num_workers=2 at train.py:18",
     }
     err = capsys.readouterr().err
     assert err.startswith(TRYING)
@@ -277,6 +278,9 @@ def test_both_runs_have_the_same_batches(twice, tmp_path) -> None:
     epochs = {name: loop["loader"]["epochs"] for name, [loop] in sessions.items()}
     assert epochs == {"before": 6, "after": 6}
     assert sessions["after"][0]["loader"]["has_persistent_workers"]
+    settings = {name: loop["provenance"]["configuration"] for name, [loop] in sessions.items()}
+    assert settings["after"]["tried"] == "persistent_workers=True at train.py:10"
+    assert "tried" not in settings["before"]
     for folder in ("out", "out/tried"):
         assert (tmp_path / folder / "report.html").is_file()
 

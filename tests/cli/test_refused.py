@@ -63,12 +63,13 @@ def here(tmp_path_factory):
     (folder / "index.json").write_text('{"videos": {"a": 5}}')
     write_pictures(folder / "set" / "a" / "front", 6)
     (folder / "pictures.json").write_text('{"set": {"a": 6}}')
-    for name in ("empty", "a", "b", "bench", "runs/a", "features"):
+    for name in ("empty", "a", "b", "bench", "ranks", "runs/a", "features"):
         (folder / name).mkdir(parents=True)
     for number, name in enumerate(("a", "b", "runs/a")):
         video = SOURCE.model_copy(update={"content": f"sha256:{number}"})
         session(number + 1, inputs=(video,)).save(folder / name / "session.json")
-    (folder / "bench" / "workers.json").write_text("{}")
+    for name in ("bench/workers.json", "bench/sampling.json", "ranks/ranks.json", "both.json"):
+        (folder / name).write_text("{}")
     list(write_tables(folder / "features", [row("park", 0, 8, lost=())], facts()))
     for name in ("taken.parquet", "labels.csv", "train.py", "zero.mp4"):
         (folder / name).touch()

@@ -6,6 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench import test_sampling
+from bench.test_sampling import USUAL
+from headrace.bench.sampling_report import SAMPLING
 from headrace.profiling.comparison import compare
 from headrace.profiling.session import Session
 from headrace.report.benchmark_page import render_benchmark
@@ -75,6 +78,13 @@ def test_every_chart_is_drawn_and_fits_and_the_page_makes_no_request(page, tmp_p
         assert all(drawings and 0 < drawn <= width for _, drawings, _, drawn in drawn)
     assert page.console == []
     assert set(page.requested) == {file.as_uri()}
+
+
+def test_the_widest_table_of_a_benchmark_fits_a_usual_window(page, tmp_path):
+    file = write_page(render_benchmark(SAMPLING.page(test_sampling.recorded(*USUAL))), tmp_path)
+    page.show(file, width=1280)
+    table = "document.querySelector('#tables .scroll')"
+    assert page.evaluate(f"{table}.scrollWidth - {table}.clientWidth") == 0
 
 
 def test_the_page_and_its_charts_follow_the_color_scheme(page, tmp_path):

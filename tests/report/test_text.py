@@ -90,10 +90,10 @@ RUNS = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_session_has_this_text_of_at_most_100_columns(holds, name):
+def test_a_session_has_this_text_of_at_most_80_columns(holds, name):
     text = render_text(RUNS[name])
     holds(f"{name}.txt", text)
-    assert max(map(len, text.splitlines())) <= 100
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_the_setup_has_this_text(holds):
@@ -107,8 +107,8 @@ def test_the_setup_has_this_text(holds):
 def test_names_cannot_control_the_terminal():
     name = "a\x1b[2Jb\nc\rd\u202ee.mp4"
     session = record(steps=0, inputs=(changed(SOURCE, path=name),), error=name)
-    second = render_text(session).split("\n")[1]
-    assert second.startswith(r"a\x1b[2Jb\nc\rd\u202ee.mp4 · resnet50")
+    title = render_text(session).split("\n")[2]
+    assert title.startswith(r"a\x1b[2Jb\nc\rd\u202ee.mp4 · resnet50")
     assert "\x1b" not in render_text(session)
 
 
@@ -260,7 +260,59 @@ def test_the_commands_of_repeats_change_the_folder_and_not_the_script():
     first, second = (
         f"headrace profile --out {name}_$k -- python train.py --out model" for name in "ab"
     )
-    assert f"do {first}; {second}; done; headrace compare a_1 a_2 a_3 -- b_1" in finding.change
+    assert f"do {first}; {second}; done;\nheadrace compare a_1 a_2 a_3 -- b_1" in finding.change
+
+
+APPLY = "headrace profile --out old --apply-advice --json both.json -- python train.py"
+RUN = "headrace run --out old --apply-advice a.mp4"
+REPEAT = "headrace profile --out r$k --apply-advice -- python train.py"
+REPEATED = {
+    "a tried loop": (
+        (APPLY, "advice", False),
+        (APPLY, "tried", True),
+        f"do {REPEAT}; done;\nheadrace compare r1 r2 r3 -- r1/tried r2/tried r3/tried",
+    ),
+    "the tried loop first, one of several": (
+        (APPLY, "advice/tried/loop_2", True),
+        (APPLY, "advice/loop_2", False),
+        f"do {REPEAT}; done;\nheadrace compare r1/tried/loop_2 r2/tried/loop_2 r3/tried/loop_2 -- "
+        "r1/loop_2 r2/loop_2 r3/loop_2",
+    ),
+    "a tried run": (
+        (RUN, "old", False),
+        (RUN, "tried", True),
+        "do headrace run --out r$k --apply-advice a.mp4; done;\nheadrace compare r1 r2 r3 -- "
+        "r1/tried r2/tried r3/tried",
+    ),
+    "a loop and the tried loop of another command": (
+        ("headrace profile --out=b -- python x.py", "b", False),
+        (APPLY, "tried", True),
+        "do headrace profile --out b_$k -- python x.py; headrace profile --out tried_$k "
+        "--apply-advice -- python train.py; done;\nheadrace compare b_1 b_2 b_3 -- tried_1/tried "
+        "tried_2/tried tried_3/tried",
+    ),
+    "several loops": (
+        ("headrace profile --out a -- python x.py", "a/loop_1", False),
+        ("headrace profile --out b -- python x.py", "b/loop_1", False),
+        "do headrace profile --out a_$k -- python x.py; headrace profile --out b_$k -- python "
+        "x.py; done;\nheadrace compare a_1/loop_1 a_2/loop_1 a_3/loop_1 -- b_1/loop_1 b_2/loop_1 "
+        "b_3/loop_1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REPEATED)
+def test_the_printed_commands_repeat_both_sides(case):
+    *sides, expected = REPEATED[case]
+    runs = {}
+    for command, name, is_tried in sides:
+        tried = {"tried": "num_workers=2"} if is_tried else {}
+        provenance = changed(
+            session(1).provenance, command=tuple(command.split()), configuration=tried
+        )
+        runs[name] = session(1, others_cpu_share=0.99, provenance=provenance)
+    [finding] = comparison_page.conclusions(compare(runs))
+    assert finding.change.endswith(f"repeats:\nfor k in 1 2 3; {expected}")
 
 
 def test_a_comparison_of_repeats_has_this_text(holds):

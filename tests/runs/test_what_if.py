@@ -121,6 +121,7 @@ def test_advised_options_differ_only_in_the_change_and_the_folder() -> None:
         input=InputOptions(sources=("a.mp4",), stride=2),
         compute=ComputeOptions(batch_size=4),
         output=OutputOptions(out=Path("run/tried"), video=False),
+        tried="--no-video, if the predictions are what you need",
     )
 
 

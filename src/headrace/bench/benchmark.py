@@ -212,8 +212,9 @@ class Benchmark(BenchmarkDefinition[Config, Recorded], Generic[Config, Recorded,
         )
 
     def csv(self, record: Recorded) -> str:
-        """Return the figures of a record as CSV; column names have units, missing cells are empty.
+        """Return the figures of a record as CSV; numbers have 6 digits, missing cells are empty.
 
+        Column names have units, except counts and shares.
         A `RepetitionRow` has one line per repetition, or one line with its facts if it was skipped.
         A record has one line; a sequence of records, one line each. A series of numbers becomes its
         mean, standard deviation, p50 and p95 (empty with fewer than 90 numbers).
@@ -228,11 +229,15 @@ class Benchmark(BenchmarkDefinition[Config, Recorded], Generic[Config, Recorded,
         table = io.StringIO()
         writer = csv.DictWriter(table, [*columns], restval="", lineterminator="\n")
         writer.writeheader()
-        writer.writerows(lines)
+        writer.writerows({name: _rounded(cell) for name, cell in line.items()} for line in lines)
         return table.getvalue()
 
     def _columns_of(self, record: Recorded) -> tuple[Column[Row], ...]:
         return self.columns(record) if callable(self.columns) else self.columns
+
+
+def _rounded(cell: object) -> object:
+    return float(f"{cell:.6g}") if isinstance(cell, float) else cell
 
 
 def _csv_lines(row: Any, unit: str) -> Iterator[dict[str, object]]:

@@ -65,11 +65,11 @@ def rows_of(record: SamplingRecord) -> tuple[SamplingRow, ...]:
 
 
 def ladder_of(rows: tuple[SamplingRow, ...]) -> Saturation[SamplingRow] | None:
-    """Return the rows of `LADDER`, with increasing memory; None with fewer than two."""
+    """Return the rows of `LADDER`, with increasing memory; None without two sizes of memory."""
     ran = {row.strategy.name: row for row in rows}
-    ladder = [ran[name] for name in LADDER if name in ran]
-    if len(ladder) < 2:
+    if not {"quarter", "look-ahead"} <= ran.keys():
         return None
+    ladder = [ran[name] for name in LADDER if name in ran]
     return Saturation(
         rows=ladder,
         unit="images/s",
@@ -195,7 +195,7 @@ def _memory(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
         return Finding(
             headline="The saturation of memory was not measured",
             evidence=(
-                f"It needs two of {', '.join(LADDER)}: the same frames with increasing memory.",
+                "It needs quarter and look-ahead: the same frames with two sizes of memory.",
             ),
             change=f"--strategies {','.join(LADDER)}, or a larger --memory-budget if one is not "
             "possible.",

@@ -106,8 +106,9 @@ The module `headrace.cli.<command>` has a function or Typer app of the same name
 _GLOBAL_FLAGS = ("--debug", "--quiet")
 """Flags that are accepted at any position."""
 _EPILOG = (
-    "Exit codes: 0 success, 1 failure (with a one-line reason), 2 usage error, 3 success with "
-    "listed losses, 130 interrupted, 143 terminated."
+    "Exit codes: 0 success; 1 failure (with a one-line reason), also a missing video, image or "
+    "stream; 2 usage error, also a missing run, script or file of options; 3 success with listed "
+    "losses; 130 interrupted; 143 terminated."
 )
 
 

@@ -79,15 +79,16 @@ def _run(benchmark: "Benchmark[Any, Any, Any]", config: Any, out: Path, *, as_js
     from headrace.measuring.interleaved import unheard
     from headrace.profiling.machine import describe_machine
     from headrace.report.benchmark_page import machine_line, render_benchmark_text
+    from headrace.report.text import WIDTH, wrap
 
     # Silences the start and end messages of PyTorch's profiler on stderr.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     check_videos(getattr(config, "videos", ()))
     make_folder(out)
     if benchmark.names_machine and not as_json:
-        print(machine_line(describe_machine()), flush=True)
+        print("\n".join(wrap(machine_line(describe_machine()), WIDTH)), flush=True)
     if benchmark.announce is not None and not as_json:
-        print(benchmark.announce(config), flush=True)
+        print("\n".join(wrap(benchmark.announce(config), WIDTH)), flush=True)
     with progress(is_quiet=as_json) as on_progress:
         context = Context(
             command=("headrace", *sys.argv[1:]),

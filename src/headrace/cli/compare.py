@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 _AGAINST: Final = " -- "
 """Replacement for the argument `--`, which Click would drop."""
-_MAX_NAMED: Final = 4
-"""Max runs in the error message for a folder of runs."""
 
 
 class _Compare(TyperCommand):
@@ -29,34 +27,6 @@ class _Compare(TyperCommand):
 
 
 COMMAND: Final = _Compare
-
-
-def _find_run(path: Path) -> Path:
-    """Return the run folder of `path`: the folder itself, or the folder of its `session.json`.
-
-    Raises:
-        ConfigError: `path` contains several runs, or results of `headrace bench`. Any other folder
-            is returned unchanged.
-    """
-    from headrace.bench.registry import BENCHMARKS
-    from headrace.report.folder import SESSION
-
-    if path.name == SESSION:
-        return path.parent
-    if (path / SESSION).is_file():
-        return path
-    runs = sorted(session.parent for session in path.glob(f"*/{SESSION}"))
-    if runs:
-        names = " ".join(map(str, runs[:_MAX_NAMED])) + (" ..." if len(runs) > _MAX_NAMED else "")
-        raise ConfigError(f"{path} is a folder of runs, not a run; give the runs: {names}")
-    for benchmark in BENCHMARKS:
-        name = f"{benchmark.name}.json"
-        if path.name == name or (path / name).is_file():
-            raise ConfigError(
-                f"{path} has results of headrace bench {benchmark.name}, not a run; give output "
-                "folders of headrace run, headrace profile or workers of headrace launch"
-            )
-    return path
 
 
 def compare(
@@ -109,10 +79,11 @@ def _sides(runs: list[Path], sessions: "dict[str, Session]") -> "list[dict[str, 
 
 def _load_sessions(runs: list[Path]) -> "dict[str, Session]":
     """Return folder name → session; path → session where two folders have the same name."""
+    from headrace.cli.find_run import find_run
     from headrace.profiling.session import Session
     from headrace.report.folder import SESSION
 
-    paths = [_find_run(run) for run in runs]
+    paths = [find_run(run) for run in runs]
     if len({path.resolve() for path in paths}) < len(paths):
         raise ConfigError("a run is given twice; give different folders")
     names = [path.resolve().name for path in paths]

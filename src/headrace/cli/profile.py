@@ -222,7 +222,7 @@ def profile_twice(run_script: RunScript, out: Path | None, json_file: Path | Non
         Exit code of the first run, or of an interrupted second run; negative: a signal.
     """
     from headrace.profiling.findings.loader_trial import choose_trial, describe_trial
-    from headrace.runs.what_if import FOLDER
+    from headrace.profiling.provenance import TRIED
 
     with TemporaryDirectory(prefix="headrace-") as folder:
         path = Path(folder) / "before.json"
@@ -241,9 +241,10 @@ def profile_twice(run_script: RunScript, out: Path | None, json_file: Path | Non
         change = {
             "loop": trial.loop.provenance.configuration,
             "options": dict(trial.change.options),
+            "words": str(trial),
         }
         path = Path(folder) / "after.json"
-        outputs = {"out": out and out / FOLDER, "json": path, "change": change}
+        outputs = {"out": out and out / TRIED, "json": path, "change": change}
         second = run_script(outputs, STDERR)
         after = _read(path)
         _write(json_file, before, after)

@@ -16,6 +16,7 @@ def report(
 ) -> None:
     """Render the report of a run or of bench all again."""
     from headrace.bench.suite.suite_selection import SUITE
+    from headrace.cli.find_run import find_run
     from headrace.profiling.session import Session
     from headrace.report.folder import SESSION, render_again
     from headrace.report.text import render_text
@@ -23,10 +24,11 @@ def report(
     if (run_dir / SUITE).is_file() and not (run_dir / SESSION).is_file():
         _render_suite(run_dir, as_text=text)
         return
+    folder = find_run(run_dir)
     if text:
-        print(render_text(Session.load(run_dir / SESSION)), end="")
+        print(render_text(Session.load(folder / SESSION)), end="")
         return
-    print(f"Report: {render_again(run_dir)}")
+    print(f"Report: {render_again(folder)}")
 
 
 def _render_suite(folder: Path, *, as_text: bool) -> None:

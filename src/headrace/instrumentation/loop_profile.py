@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +24,7 @@ from headrace.instrumentation.loop_session import build_session, write_loop
 from headrace.instrumentation.patch_all import LOOPS, SHARE, LoopSite
 from headrace.profiling.machine import provenance
 from headrace.profiling.number_format import counted, seconds
+from headrace.profiling.provenance import TRIED
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.session import Outcome, Session
 from headrace.report.text import render_verdict
@@ -180,8 +181,7 @@ def report_loops(outputs: dict[str, Any], error: BaseException | None) -> bool:
     """
     share = SHARE.of_others()
     loops = [(site, recorder) for site, recorder in LOOPS.loops() if recorder.steps]
-    command = outputs["command"]
-    sessions = [_build_session(site, recorder, command, error, share) for site, recorder in loops]
+    sessions = [_build_session(site, recorder, outputs, error, share) for site, recorder in loops]
     if outputs.get("ranks"):
         _write_rank(Path(str(outputs["ranks"])), sessions)
         return True
@@ -203,12 +203,15 @@ def report_loops(outputs: dict[str, Any], error: BaseException | None) -> bool:
 def _build_session(
     site: LoopSite,
     loop: LoopRecorder,
-    command: Sequence[str],
+    outputs: Mapping[str, Any],
     error: BaseException | None,
     share: float | None,
 ) -> Session:
     configuration = {"loop": site.location, **dict(site.loader.configuration)}
-    recorder = Recorder("loader", provenance(configuration, command), clock=SYSTEM_CLOCK)
+    if outputs.get("change"):
+        configuration[TRIED] = outputs["change"]["words"]
+    origin = provenance(configuration, outputs["command"])
+    recorder = Recorder("loader", origin, clock=SYSTEM_CLOCK)
     recorder.start_ns, (recorder.outcome, recorder.error) = LOOPS.start_ns, _outcome(error)
     return build_session(
         recorder, loop, site.loader, wall_seconds=loop.seconds, others_cpu_share=share

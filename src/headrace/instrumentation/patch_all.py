@@ -21,9 +21,9 @@ from headrace.instrumentation.loop_sampler import OBSERVED, find_place
 from headrace.profiling.resource_usage import ProcessorShare
 from headrace.runtime.clock import SYSTEM_CLOCK
 
-LoaderChange = Mapping[str, Mapping[str, Any]]
+LoaderChange = Mapping[str, Any]
 """`loop`: configuration in the session of the unchanged loop; `options`: changed arguments of its
-DataLoader."""
+DataLoader; `words`: the change as text, for the sessions."""
 _WITHOUT_WORKERS: Final[Mapping[str, object]] = {
     "prefetch_factor": None,
     "persistent_workers": False,

@@ -1,6 +1,6 @@
 """Interleaved repetitions of variants, and noise checks of their figures."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
@@ -15,10 +15,9 @@ from headrace.profiling.figures import (
     ratio_estimate,
     relative,
     spread_within,
-    unshown,
 )
 from headrace.profiling.findings.verdict import is_busy
-from headrace.profiling.number_format import counted, decimal, fine_percent, percent
+from headrace.profiling.number_format import counted, decimal, fine_percent, percent, times
 from headrace.profiling.provenance import Record
 from headrace.profiling.resource_usage import cpu_seconds, machine_cpu_seconds
 from headrace.runtime.clock import Clock
@@ -270,16 +269,16 @@ class RepeatSpread(Record):
             least=None if reach is None else (relative(-reach), relative(reach)),
         )
 
-    @property
-    def words(self) -> str:
-        """Sentences on the spread and on the smallest detectable difference."""
-        between = fine_percent(self.between)
-        words = f"Rates of a row vary by {between} from repetition to repetition."
+    def sentences(self) -> Iterator[str]:
+        """Yield sentences on the error of one rate and on the smallest detectable difference."""
         if self.within is not None:
-            words += f" The rate of one repetition is known to within {fine_percent(self.within)}."
+            yield f"The rate of one repetition is known to within {fine_percent(self.within)}."
         if self.least is not None:
-            words += f" Between two rows, a {unshown(self.least)}."
-        return words
+            rise = self.least[1]
+            more = f"{fine_percent(rise)} faster than"
+            if rise >= 1:
+                more = f"{times(1 + rise)} as fast as"
+            yield f"A row that is less than {more} another can be so by chance."
 
 
 def _estimate(repetition: Repetition) -> BootstrapEstimate | None:
@@ -354,13 +353,11 @@ class NoiseCheck:
     def sentences(self, repetitions: str) -> list[str]:
         """Return sentences on noise; `repetitions` is the noun for repetitions of one row."""
         sentences = disturbance(self.others, self.cores)
-        if self.spread > 1 - ALIKE:
-            sentences.append(f"{repetitions} differ by up to {percent(self.spread)}.")
-        if (repeats := RepeatSpread.of(self.rows)) is not None:
-            sentences.append(repeats.words)
-        elif all(len(row.repetitions) < 2 for row in self.rows):
-            sentences.append(f"Each row was measured once: {UNTESTED}.")
-        return sentences
+        if all(len(row.repetitions) < 2 for row in self.rows):
+            return [*sentences, f"Each row was measured once: {UNTESTED}."]
+        spread = RepeatSpread.of(self.rows)
+        differ = f"{repetitions} differ by up to {fine_percent(self.spread)}."
+        return [*sentences, " ".join([differ, *(spread.sentences() if spread else ())])]
 
 
 Ranked = TypeVar("Ranked", bound=Timed)

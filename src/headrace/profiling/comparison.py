@@ -119,9 +119,10 @@ def compare(*sides: Mapping[str, Session], any_input: bool = False, seed: int = 
     (base, first), *others = sessions.items()
     for name, other in others:
         if (first.loader is None) != (other.loader is None):
+            run, loop = (base, name) if first.loader is None else (name, base)
             raise ConfigError(
-                f"{base} is a {first.kind} session and {name} a {other.kind} session, which have "
-                "no figures in common; compare loops with loops, and runs with runs"
+                f"{loop} is a profiled loop and {run} is a run, which have no figures in common; "
+                "compare loops with loops, and runs with runs"
             )
     for name, session in sessions.items():
         if len(session.steps) - session.warmup_steps < 2:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from headrace.profiling.findings.verdict import is_busy
+from headrace.profiling.number_format import listing
 from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.session import Session
 
@@ -60,13 +61,18 @@ def warnings(
     first: Session, other: Session, names: tuple[str, str], *, over_steps: bool = True
 ) -> Iterator[str]:
     """Yield the reasons to doubt a comparison, one sentence each; see `session_warnings`."""
+    both = dict(zip(names, (first, other), strict=True))
     if first.kind != other.kind:
         yield f"One is a {first.kind} session, the other a {other.kind} session."
     same = has_same_input(first, other)
     if same is False:
         yield "The inputs differ: a difference may come from the input, not from the run."
-    elif same is None:
-        yield "It is not known whether both read the same input: a digest is missing."
+    elif same is None and first.loader is None:
+        lacking = [name for name in both if None in (_digests(both[name]) or [None])]
+        yield (
+            "It is not known whether both read the same input: no checksum is recorded in "
+            f"{listing(lacking)}."
+        )
     if first.pace != other.pace:
         yield (
             f"One was paced by {first.pace.replace('_', ' ')}, the other by "
@@ -82,7 +88,6 @@ def warnings(
             f"The warm-up differs: {first.warmup_steps} steps are left out of {names[0]}, "
             f"{other.warmup_steps} of {names[1]}."
         )
-    both = dict(zip(names, (first, other), strict=True))
     yield from session_warnings(both, over_steps=over_steps)
 
 
@@ -111,15 +116,17 @@ def disturbances(sessions: Mapping[str, Session]) -> Iterator[str]:
             yield f"Other programs used {100 * share:.0f} % of the CPU time during {name}."
 
 
-def command_without_out(provenance: Provenance) -> list[str]:
-    """Return the command line without `--out`; arguments after `--` are kept."""
+def command_without_outputs(provenance: Provenance) -> list[str]:
+    """Return the command line without the paths of its results; arguments after `--` are kept."""
     words: list[str] = []
-    is_folder = False
+    # The --json of other commands has no value.
+    names = ("--out", "--json") if provenance.command[1:2] == ("profile",) else ("--out",)
+    is_path = False
     for word in provenance.command:
-        is_option = word == f"--{_OUT}" or word.startswith(f"--{_OUT}=")
-        if "--" in words or not (is_folder or is_option):
+        is_option = word.partition("=")[0] in names
+        if "--" in words or not (is_path or is_option):
             words.append(word)
-        is_folder = word == f"--{_OUT}"
+        is_path = word in names
     return words
 
 
@@ -137,7 +144,7 @@ def _values(session: Session) -> dict[str, dict[str, str]]:
     options = session.provenance.configuration.items()
     return {
         **_machine_values(session.provenance),
-        "command": {"command": " ".join(command_without_out(session.provenance))},
+        "command": {"command": " ".join(command_without_outputs(session.provenance))},
         "configuration": {name: _text(value) for name, value in options if name != _OUT},
         "input": _inputs(session),
         "run": {

@@ -9,7 +9,6 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.profiling.number_format import fine_percent
 from headrace.profiling.run_records import ROLES, LoaderRecord, Role
 from headrace.profiling.session import Session
 from headrace.runtime.distribution import P95_SAMPLES
@@ -237,12 +236,6 @@ def relative(logarithm: float) -> float:
     return math.expm1(min(logarithm, _MAX_LOGARITHM))
 
 
-def unshown(least: tuple[float, float]) -> str:
-    """`drop of less than 4.4 %, or a rise of less than 4.6 %, would not have been shown`."""
-    drop, rise = map(fine_percent, least)
-    return f"drop of less than {drop}, or a rise of less than {rise}, would not have been shown"
-
-
 Unit = Literal["frames/s", "samples/s", "ms", "ms per frame", "bytes"]
 
 
@@ -260,6 +253,10 @@ class Figure:
     """Whether the figure includes the time of the source; that of a paced source includes waits."""
     share: float = 1.0
     """Share of the time of a step, in (0, 1]; 1 for figures of whole steps."""
+
+
+WAIT: Final = "Wait per step"
+"""Name of the first figure of a training loop."""
 
 
 def figures(session: Session, seed: int) -> dict[str, Figure]:
@@ -309,7 +306,7 @@ def _measure_loop(session: Session, loader: LoaderRecord, seed: int) -> Iterator
         share = _share(column, float(total_ms.sum()))
         return _ratio(name, "ms", column, np.ones_like(column), seed, share=share)
 
-    yield from mean("Wait per step", np.maximum(0.0, total_ms - work.get("step", total_ms)))
+    yield from mean(WAIT, np.maximum(0.0, total_ms - work.get("step", total_ms)))
     yield from mean("Time per step, wait included", total_ms)
     rates = (samples, total_ms / 1e3)
     yield from _ratio("Throughput", "samples/s", *rates, seed, more_is_better=True)

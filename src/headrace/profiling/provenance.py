@@ -94,6 +94,11 @@ class Machine(Record):
     """FFmpeg library (`libavcodec`) → version."""
 
 
+TRIED: Final = "tried"
+"""Key of the configuration for the advised change that `--apply-advice` tried in the run; also the
+name of the run's folder, in the folder of the first run."""
+
+
 class Provenance(Record):
     """Time, process, command, options, machine and versions of a record."""
 

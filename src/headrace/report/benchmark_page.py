@@ -10,6 +10,7 @@ from headrace.profiling.number_format import counted, gibibytes
 from headrace.profiling.provenance import Machine, Provenance
 from headrace.report.page import Chart, render_page
 from headrace.report.text import (
+    WIDTH,
     aligned,
     banner_lines,
     configuration_rows,
@@ -17,6 +18,7 @@ from headrace.report.text import (
     gpu_text,
     join_lines,
     machine_rows,
+    wrap,
 )
 
 _PAGE = "benchmark.html.j2"
@@ -88,12 +90,15 @@ def render_benchmark(page: BenchmarkPage) -> str:
 
 
 def render_benchmark_text(page: BenchmarkPage) -> str:
-    """Return table and findings as text, ending in a newline."""
+    """Return table and findings as text, ending in a newline.
+
+    Lines have at most 80 columns, except for rows of a table with many columns.
+    """
     headers, rows = page.table.headers, page.table.rows
     widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
     cells = [[c.rjust(w) for c, w in zip(row, widths, strict=True)] for row in (headers, *rows)]
-    lines = [*banner_lines(page.banner), page.title, ""]
-    lines += [*aligned(cells), "", *finding_lines(page.findings)]
+    lines = [*banner_lines(page.banner), *wrap(page.title, WIDTH), "", *aligned(cells), ""]
+    lines += [*wrap(page.table.reading, WIDTH), "", *finding_lines(page.findings)]
     return join_lines(lines)
 
 

@@ -1,21 +1,25 @@
 """Report of a comparison: verdict, environment differences and figures, as text and HTML."""
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import PurePath
+from textwrap import shorten
 from typing import Any, Final
 
 import plotly.graph_objects as go
 
 from headrace.profiling.comparison import Comparison, Difference, RunComparison
-from headrace.profiling.environment_diff import command_without_out
-from headrace.profiling.figures import Unit, unshown
+from headrace.profiling.environment_diff import command_without_outputs
+from headrace.profiling.figures import WAIT, Unit
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import decimal, gibibytes, milliseconds
 from headrace.profiling.number_format import fine_percent as percent
-from headrace.profiling.provenance import Provenance
+from headrace.profiling.provenance import TRIED, Provenance
 from headrace.report.page import MARK, PLAIN, Chart, draw, label, render_page
 from headrace.report.text import (
+    WIDTH,
     aligned,
     banner_lines,
     finding_lines,
@@ -25,10 +29,12 @@ from headrace.report.text import (
 )
 
 _PAGE: Final = "comparison.html.j2"
-_WIDTH: Final = 80
-"""Max columns of a line."""
 _WITH_OUT: Final = (["run"], ["retrain"], ["profile"])
 """Commands with an output folder, `--out`."""
+_LOOP: Final = re.compile(r"loop_\d+")
+"""Name of the folder of one of several loops."""
+_MAX_COMMAND: Final = 150
+"""Max characters of a command in the text; the page has all."""
 _THROUGHPUT: Final = "Throughput"
 _UNSHOWN: Final = ("no difference shown", "inconclusive")
 HEADERS: Final = ("figure", "change", "95 % interval", "verdict")
@@ -40,7 +46,14 @@ _READING: Final = (
 )
 _READING_REPEATS: Final = (
     "The interval is a 95 % confidence interval over the runs, by Student's t; the spread from run "
-    "to run is taken as equal on both sides. Of 20 figures that do not differ, one appears to."
+    "to run is taken as equal on both sides. By chance, about one of 20 equal figures is shown as "
+    "different."
+)
+_READING_LOOPS: Final = (
+    " Loops record no input: make sure that all of them read the same data. Times are as measured, "
+    "waits for a core included: where workers use the cores, a step can take longer although the "
+    "loop is faster. The gain of headrace profile --apply-advice may leave out these waits, and "
+    "states if it does."
 )
 
 
@@ -49,9 +62,9 @@ def render_comparison_text(comparison: Comparison) -> str:
     base, lines = comparison.names[0], list[str]()
     for run, finding in zip(comparison.runs, conclusions(comparison), strict=True):
         lines += banner_lines(" ".join(run.disturbances))
-        lines += finding_lines((finding,), _WIDTH)
+        lines += finding_lines((finding,))
         lines += [*_difference_lines(run, base), *_figure_lines(run, base)]
-    lines += wrap(reading(comparison), _WIDTH)
+    lines += wrap(reading(comparison), WIDTH)
     return join_lines(lines)
 
 
@@ -82,9 +95,11 @@ def reading(comparison: Comparison) -> str:
         any(figure.between is not None for figure in run.differences) for run in comparison.runs
     }
     words = {True: f"Of repeats: {_READING_REPEATS}", False: f"Of single runs: {_READING}"}
+    text = _READING_REPEATS if True in has_repeats else _READING
     if len(has_repeats) > 1:
-        return " ".join(words.values())
-    return _READING_REPEATS if True in has_repeats else _READING
+        text = " ".join(words.values())
+    is_loop = any(figure.name == WAIT for run in comparison.runs for figure in run.differences)
+    return text + _READING_LOOPS if is_loop else text
 
 
 def conclusions(comparison: Comparison) -> list[Finding]:
@@ -115,18 +130,39 @@ def _conclude_disturbed(
 def _repeat_commands(names: tuple[str, str], provenances: tuple[Provenance, Provenance]) -> str:
     """Return shell commands: repeats of two runs, in turns, and their comparison.
 
-    Only `.` if a command has no output folder.
+    A run with `--apply-advice` and its tried run are repeated by one command. Only `.` if a command
+    has no output folder, or the names of both folders are equal.
     """
-    folders = [f"{shlex.quote(PurePath(name).name)}_" for name in names]
-    commands = [command_without_out(provenance) for provenance in provenances]
-    if folders[0] == folders[1] or any(words[1:2] not in _WITH_OUT for words in commands):
+    commands = [command_without_outputs(provenance) for provenance in provenances]
+    are_tried = [TRIED in provenance.configuration for provenance in provenances]
+    folders, inside = zip(*map(_split_folder, names, are_tried), strict=True)
+    if commands[0] == commands[1] and are_tried[0] != are_tried[1]:
+        folders, commands = ("r", "r"), commands[:1]
+    elif folders[0] == folders[1] or "" in folders:
+        return "."
+    if any(words[1:2] not in _WITH_OUT for words in commands):
         return "."
     runs = [
         f"{shlex.join(words[:2])} --out {folder}$k {shlex.join(words[2:])}"
-        for folder, words in zip(folders, commands, strict=True)
+        for folder, words in zip(folders, commands, strict=False)
     ]
-    repeats = " -- ".join(" ".join(f"{folder}{k}" for k in (1, 2, 3)) for folder in folders)
-    return f": for k in 1 2 3; do {'; '.join(runs)}; done; headrace compare {repeats}"
+    repeats = " -- ".join(
+        " ".join(f"{folder}{k}{path}" for k in (1, 2, 3))
+        for folder, path in zip(folders, inside, strict=True)
+    )
+    return f":\nfor k in 1 2 3; do {'; '.join(runs)}; done;\nheadrace compare {repeats}"
+
+
+def _split_folder(name: str, is_tried: bool) -> tuple[str, str]:
+    """Return the start of the names of repeated folders, and the path of the run inside of them.
+
+    `a/loop_2`, or a side with several runs, is repeated as `a_1/loop_2`.
+    """
+    path, inside = PurePath(name.partition(", ")[0]), ""
+    if _LOOP.fullmatch(path.name):
+        path, inside = path.parent, f"/{path.name}"
+    start = f"{shlex.quote(path.name)}_" if path.name else ""
+    return start, f"/{TRIED}{inside}" if is_tried else inside
 
 
 def _find_throughput(run: RunComparison) -> Difference | None:
@@ -164,7 +200,10 @@ def _precision(throughput: Difference) -> str:
     if throughput.within is not None:
         within = percent(throughput.within)
         sentences.append(f"The throughput of one run has a standard error of {within}.")
-    sentences.append(f"A {unshown(throughput.least or (0.0, 0.0))}.")
+    drop, rise = map(percent, throughput.least or (0.0, 0.0))
+    sentences.append(
+        f"Only a drop of at least {drop}, or a rise of at least {rise}, would have been shown."
+    )
     return " ".join(sentences)
 
 
@@ -221,16 +260,30 @@ def _difference_lines(run: RunComparison, base: str) -> Iterator[str]:
     number = len(run.circumstances) or "none"
     yield f"Environment differences of {run.name} and {base}: {number}"
     for difference in run.circumstances:
-        yield f"  {difference.part}: {difference.name}"
-        yield from _value_lines(base, difference.first)
-        yield from _value_lines(run.name, difference.other)
+        first, other = difference.first, difference.other
+        if difference.part == difference.name:  # the command
+            first, other = _shorten_commands(first, other)
+            yield f"  {difference.name}"
+        else:
+            yield f"  {difference.part}: {difference.name}"
+        yield from _value_lines(base, first)
+        yield from _value_lines(run.name, other)
     for warning in run.warnings:
-        yield from wrap(warning, _WIDTH, initial_indent="  ! ", subsequent_indent="    ")
+        yield from wrap(warning, WIDTH, initial_indent="  ! ", subsequent_indent="    ")
     yield ""
 
 
+def _shorten_commands(*commands: str) -> list[str]:
+    """Return commands without their equal words, except for the first two, and cut at the end."""
+    words = [command.split(" ") for command in commands]
+    equal = len([*takewhile(lambda pair: pair[0] == pair[1], zip(*words, strict=False))])
+    if equal > 3:
+        words = [[*line[:2], "…", *line[equal:]] for line in words]
+    return [shorten(" ".join(line), _MAX_COMMAND, placeholder=" …") for line in words]
+
+
 def _value_lines(name: str, value: str) -> list[str]:
-    return wrap(f"{name}: {value}", _WIDTH, initial_indent="    ", subsequent_indent="      ")
+    return wrap(f"{name}: {value}", WIDTH, initial_indent="    ", subsequent_indent="      ")
 
 
 def _figure_lines(run: RunComparison, base: str) -> Iterator[str]:

@@ -25,7 +25,7 @@ _MAX_LOST = 5
 """Max rows of damaged frames."""
 _MAX_EVENTS = 20
 """Max rows of events."""
-_WIDTH = 100
+WIDTH: Final = 80
 """Max columns of a line."""
 _MIN_WIDTH = 30
 """Min columns of the wrapped last column of a table."""
@@ -48,7 +48,7 @@ def render_setup(
 def render_text(session: Session) -> str:
     """Return verdict, totals, stages and files of a run as text, ending in a newline.
 
-    Lines have at most 100 columns, except for longer names and errors.
+    Lines have at most 80 columns, except for longer names.
     """
     metrics, findings = Metrics.of(session), find(session)
     ratio = cost_ratio(metrics)
@@ -131,17 +131,17 @@ def wrap(text: str, width: int, **options: Any) -> list[str]:
     return [line.replace(_HARD_SPACE, " ") for line in lines]
 
 
-def finding_lines(findings: Sequence[Finding], width: int = _WIDTH) -> Iterator[str]:
-    """Yield each finding with evidence, change and an empty line, wrapped at `width` columns."""
+def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield each finding with evidence, change and an empty line, wrapped."""
     for finding in findings:
-        yield from wrap(finding.headline, width)
-        yield from _below(finding, width)
+        yield from wrap(finding.headline, WIDTH)
+        yield from _below(finding)
 
 
 def banner_lines(banner: str | None) -> Iterator[str]:
     """Yield the warning above a verdict and an empty line; nothing if there is no warning."""
     if banner:
-        yield from wrap(banner, _WIDTH, initial_indent="! ", subsequent_indent="  ")
+        yield from wrap(banner, WIDTH, initial_indent="! ", subsequent_indent="  ")
         yield ""
 
 
@@ -150,17 +150,19 @@ def _evidence(finding: Finding, width: int) -> Iterator[str]:
         yield from wrap(sentence, width, initial_indent="  - ", subsequent_indent="    ")
 
 
-def _below(finding: Finding, width: int = _WIDTH) -> Iterator[str]:
-    yield from _evidence(finding, width)
+def _below(finding: Finding) -> Iterator[str]:
+    yield from _evidence(finding, WIDTH)
     if finding.change:
-        # Without breaks at hyphens, so that options can be copied.
+        # No breaks at hyphens, nor in commands on lines of their own: they can be copied.
+        text, *commands = finding.change.split("\n")
         yield from wrap(
-            f"Try next: {finding.change}",
-            width,
+            f"Try next: {text}",
+            WIDTH,
             initial_indent="  ",
             subsequent_indent="    ",
             break_on_hyphens=False,
         )
+        yield from (f"    {command}" for command in commands)
     yield ""
 
 
@@ -175,9 +177,9 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def listed(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows as aligned columns; the last one is wrapped so that lines have 100 columns."""
+    """Yield rows as aligned columns; the last one is wrapped so that lines have 80 columns."""
     before = sum(2 + max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1])
-    width = max(_WIDTH - before - 2, _MIN_WIDTH)
+    width = max(WIDTH - before - 2, _MIN_WIDTH)
     wrapped: list[Sequence[str]] = []
     for *values, text in rows:
         first, *more = wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
@@ -207,11 +209,14 @@ def _file_name(source: str) -> str:
 
 def _verdict(session: Session, finding: Finding) -> Iterator[str]:
     """Yield the verdict and the title; the title comes first if the run did not complete."""
-    headline, full_title = wrap(finding.headline, _WIDTH), _title(session)
+    headline = wrap(finding.headline, WIDTH)
+    # Escaped first, because wrapping replaces line breaks by spaces.
+    full_title = printable(_title(session))
+    title_lines = wrap(full_title, WIDTH, break_long_words=False, break_on_hyphens=False)
     if session.outcome == "complete":
-        yield from [*headline, full_title]
+        yield from [*headline, *title_lines]
     else:
-        yield from [full_title, "", *headline]
+        yield from [*title_lines, "", *headline]
     yield from _below(finding)
 
 
@@ -224,7 +229,7 @@ def _title(session: Session) -> str:
 
 def _notes(session: Session) -> Iterator[str]:
     for note in session.notes:
-        yield from wrap(note, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+        yield from wrap(note, WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def _stages(session: Session) -> Iterator[str]:

@@ -13,7 +13,7 @@ from headrace.live.drop_policy import OverloadName
 from headrace.models.compute import WEIGHTS_OPTION, Compute, Device, Precision, layer_of
 from headrace.models.results import BoxChoice
 from headrace.preprocess.spec import PrepLevel
-from headrace.profiling.provenance import Scalar, plain
+from headrace.profiling.provenance import TRIED, Scalar, plain
 from headrace.runs.output_folder import OUT_OPTION
 from headrace.runtime.processor_affinity import check_cores
 from headrace.sinks.result_rows import RowFormat
@@ -325,6 +325,8 @@ class RunOptions:
     marks: TracingOptions = field(default_factory=TracingOptions)
     flow: FlowOptions = field(default_factory=FlowOptions)
     clips: LiveClipOptions = field(default_factory=LiveClipOptions)
+    tried: str = ""
+    """Advised change that `--apply-advice` made in these options; empty: none."""
 
     def decoding(self) -> DecoderConfig:
         """Return the decoder; frames stay on its GPU if the GPU also preprocesses them."""
@@ -360,6 +362,7 @@ class RunOptions:
             **output,
             **(self.detection.configuration() if self.detection else {}),
             **self.marks.configuration(),
+            **({TRIED: self.tried} if self.tried else {}),
         }
 
 

@@ -10,7 +10,7 @@ from headrace.profiling.findings.advice import LIGHTER_LEVEL
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.findings.verdict import find, is_busy
 from headrace.profiling.metrics import Metrics
-from headrace.profiling.provenance import Scalar
+from headrace.profiling.provenance import TRIED, Scalar
 from headrace.profiling.run_records import Alternative
 from headrace.profiling.session import Session
 from headrace.runs.run_options import RunOptions
@@ -138,14 +138,10 @@ def _measure(
         before = after or before
 
 
-FOLDER: Final = "tried"
-"""Name of the second run's folder, in the folder of the first run."""
-
-
 def first_advised_change(options: RunOptions, session: Session) -> tuple[Change, RunOptions] | None:
     """Return the first advised change of options, and the options with it; None: there is none.
 
-    The output folder of the changed options is `FOLDER` in the folder of the first run. With a
+    The output folder of the changed options is `TRIED` in the folder of the first run. With a
     checkpoint, advice for another model is skipped: the weights would not fit.
     """
     has_checkpoint = options.compute.weights not in ("DEFAULT", "none")
@@ -154,8 +150,9 @@ def first_advised_change(options: RunOptions, session: Session) -> tuple[Change,
         if change is None or not change.options:
             continue
         if not ("model_name" in change.options and has_checkpoint):
-            out = options.output.out / FOLDER
-            return change, change_options(options, change.options, out)
+            out = options.output.out / TRIED
+            changed = change_options(options, change.options, out)
+            return change, replace(changed, tried=change.words.partition(":")[0])
     return None
 
 

@@ -78,7 +78,8 @@ class Finding:
     evidence: tuple[str, ...] = ()
     """Figures for and against the headline, one sentence each."""
     change: str | None = None
-    """Sentence with the change to try next; by default the text of `advice`."""
+    """Sentence with the change to try next, and lines of commands; by default the text of
+    `advice`."""
     is_corrected: bool = False
     """Whether waits for a core are subtracted from the figures, because the machine was busy."""
     advice: Change | None = field(default=None, compare=False)
