@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from headrace.cached_property import cached_property
 from headrace.decode.index_store import IndexStore
 from headrace.decode.parallel_scan import scan_in_workers, scan_videos
-from headrace.errors import MediaError
+from headrace.decode.proxies import LIST
+from headrace.errors import ConfigError, MediaError
 from headrace.extraction.extraction_options import (
     ExtractionOptions,
     OutputSpec,
@@ -28,7 +29,7 @@ from headrace.runtime.child_process import ChildFunction
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.video.frames import FrameLoss
 from headrace.video.image_sequence import rate_of, source_at, without_number
-from headrace.video.source import Source
+from headrace.video.source import ProxySource, Source
 from headrace.video.stream_index import StreamIndex
 
 _MAX_NAME_BYTES: Final = 120
@@ -154,11 +155,11 @@ class Videos:
             on_video: Called with a name, the number of indexed videos and their total.
 
         Raises:
-            ConfigError: the rate is not a number above 0.
+            ConfigError: the rate is not a number above 0, or a source is a proxy.
             MediaError: a video cannot be opened and `on_error` is "raise", or no video can be
                 opened.
         """
-        paths = list(dict.fromkeys(Path(source).absolute() for source in options.sources))
+        paths = list(dict.fromkeys(map(_original, options.sources)))
         duplicates = len(options.sources) - len(paths)
         by_source = indexes_of(
             [source_at(path, rate=options.rate) for path in paths],
@@ -183,6 +184,17 @@ class Videos:
             ),
             notes=(f"duplicate paths, each read once: {duplicates}",) if duplicates else (),
         )
+
+
+def _original(source: str | Source) -> Path:
+    """Return the absolute path of a video that is not a proxy."""
+    if isinstance(source, ProxySource):
+        path = source.proxy
+    else:
+        path = Path(str(source)).absolute()
+        if not (path.parent.parent / LIST).exists():
+            return path
+    raise ConfigError(f"an extraction reads originals, got the proxy {path}; give its original")
 
 
 def _asked(sources: list[Source], indexes: dict[int, StreamIndex]) -> tuple[RequestedVideo, ...]:
