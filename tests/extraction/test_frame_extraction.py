@@ -255,6 +255,17 @@ def test_bad_videos_are_listed_and_the_others_extracted(clips, bad, run, out, tm
     assert numbers(out) == [*(n for n in range(48) if n not in frames), *range(30)]
 
 
+def test_a_video_without_output_may_be_dropped_from_a_folder(clips, run, out, tmp_path):
+    junk = tmp_path / "junk.mp4"
+    junk.write_text("no video")
+    assert not run(paths=[clips[0], junk, clips[2]]).is_all
+    resumed = run(paths=[clips[0], clips[2]])
+    assert (resumed.is_all, resumed.came, resumed.were_there) == (True, 16, 16)
+    assert numbers(out) == [*range(0, 48, 5), *range(0, 30, 5)]
+    with pytest.raises(ConfigError, match=r"2\.mp4 is not requested now"):
+        run(paths=clips[:1])
+
+
 CHANGES = [
     (lambda path: path.unlink(), "no such file"),
     (lambda path: path.write_bytes(b"other"), "no video container was recognised"),
