@@ -109,7 +109,12 @@ def _extract_features(**typed: Any) -> None:
         workers=typed["workers"] if typed["ray"] is None else None,
         ray=_cluster_of(typed),  # last, since joining a cluster takes seconds
     )
-    nouns = OutputNouns(noun="feature", sample=options.sampling.noun, none="without a feature")
+    nouns = OutputNouns(
+        noun="feature",
+        sample=options.sampling.noun,
+        none="without a feature",
+        unfinished=", those of finished chunks",
+    )
     run_extraction(FeatureExtraction, options, nouns, typed)
 
 
