@@ -84,7 +84,11 @@ FEATURES = Command(
     ("--every", 6, "--model", "own_mean:build"),
     "4 features",
     ("Features: 4 in {0}", "Table: {0}/features-00000.parquet"),
-    ("4 features of 1 video, 3 float32 each", "Size: ", " on 1 worker for the others, estimated"),
+    (
+        "4 features of 1 video, 3 float32 each",
+        "Size: ",
+        " on 1 worker for the 1 chunk to compute, ",
+    ),
     ("--every", 12, "--model", "own_mean:build"),
     "frames was every 6, now every 12",
     ("--every", 1, "--model", "own_mean:build"),
@@ -202,6 +206,7 @@ def test_a_dry_run_estimates_number_size_and_time(extract, clip, tmp_path, comma
     assert all(part in said for part in (size, time)), said
     facts = json.loads(extract(command, clip, *command.plain, "--dry-run", "--json")[1])
     assert facts.get("frames", facts.get("samples")) == int(command.done.split()[0])
+    assert facts["tried"] > 0
     assert not (tmp_path / "out").exists()
 
 

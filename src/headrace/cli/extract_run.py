@@ -152,11 +152,10 @@ def run_extraction(
                 lines = details(result, extraction)
             conclude(result, options.out, nouns, ending, as_json=is_quiet, details=lines)
         except KeyboardInterrupt:
-            is_started = extraction is not None and not typed["dry_run"]
-            print(
-                _interruption(extraction, nouns) if is_started else NOTHING_RECORDED,
-                file=sys.stderr,
-            )
+            message = NOTHING_RECORDED
+            if extraction is not None and not typed["dry_run"]:
+                message = _interruption(extraction, nouns)
+            print(message, file=sys.stderr)
             raise typer.Exit(ending.exit_code) from None
 
 
