@@ -85,7 +85,13 @@ _FEATURES: Final = (
         "Run on a Ray cluster whose nodes share the videos and the output folder.",
         metavar="auto|HOST:PORT",
     ),
-    *parameters(FeatureOptions, only="workers on_error retry"),
+    *parameters(
+        FeatureOptions,
+        only="workers on_error retry",
+        workers={
+            "help": "Worker processes; default: one per core. Features differ by rounding at most."
+        },
+    ),
     ESTIMATE,
     JSON,
 )
@@ -170,7 +176,11 @@ _FRAMES: Final = (
     *SELECTION,
     *parameters(ImageEncoder),
     option(
-        "size", str | None, None, "Height and width of the images, such as 256x456.", metavar="HxW"
+        "size",
+        str | None,
+        None,
+        "Height and width of the images, such as 256x456; frames are stretched.",
+        metavar="HxW",
     ),
     CROP,
     *parameters(FrameExtractionOptions, only="decode spill spill_budget workers on_error retry"),
