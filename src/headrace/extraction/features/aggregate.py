@@ -120,8 +120,7 @@ def aggregate(
     joined, unjoined, unmatched = None, tuple[str, ...](), tuple[str, ...]()
     if labels is not None:
         joined, unjoined, unmatched = join(labels, folder.videos, (*_TEXTS, *_COUNTS, "features"))
-    empty, partial = [], []
-    names = list(folder.videos)
+    names, empty, partial = list(folder.videos), [], []
     group_rows = max(1, _GROUP_BYTES // (4 * folder.facts.width))
     schema = _schema(folder.facts)
     with TableOutput(out, _joined_schema(schema, folder.facts, by, joined)) as output:
