@@ -22,7 +22,6 @@ RUN = (
     "--out out"
 )
 COMMANDS = {
-    "parquet": "extract frames video.mp4 --out frames --every 1",
     "nvtx": f"{RUN} --nvtx",
     "tensorboard": f"{RUN} --tensorboard log",
     "web": f"{RUN} --view web",

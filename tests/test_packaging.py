@@ -84,6 +84,11 @@ def test_the_lowest_allowed_versions_are_the_tested_ones() -> None:
         assert Version(pins[each.name]) == Version(lowest), each.name
 
 
+def test_the_extra_of_the_commands_brings_what_their_tables_need() -> None:
+    extras = PROJECT["optional-dependencies"]
+    assert set(extras["parquet"]) <= set(extras["run"])
+
+
 def test_the_declared_version_is_installed() -> None:
     assert version("headrace") == PROJECT["version"]
 

@@ -199,7 +199,7 @@ def test_an_interrupted_or_failed_record_is_reported(
 
 def test_models_are_a_table_of_at_most_80_columns(printed):
     lines = printed("models").splitlines()
-    assert lines[0].split() == ["model", "input", "size", "weights", "file"]
+    assert lines[0].split() == ["model", "input", "size", "params", "file"]
     [row] = [line.split() for line in lines if line.startswith("resnet50 ")]
     assert row[:5] == ["resnet50", "pictures", "224x224", "25.6M", "98"]
     assert max(map(len, lines)) <= 80

@@ -50,8 +50,8 @@ class Command:
     """Minimal arguments."""
     done: str
     """Existing output, as the second run prints it."""
-    ends: tuple[str, ...]
-    """Starts of the last lines of output."""
+    begins: tuple[str, ...]
+    """Starts of the first lines of output."""
     dry: tuple[str, str, str]
     """Parts of a dry run: its start, size and time."""
     other: tuple
@@ -68,7 +68,7 @@ FRAMES = Command(
     ("extract", "frames"),
     ("--fps", 2, "--prefix", "shot_", "--format", "jpg"),
     "2 images",
-    ("Images: 2 in {0}", "Table: {0}/frames.parquet", "Report: {0}/report.html"),
+    ("Images: 2 in {0}", "Table: {0}/frames.parquet"),
     (
         "2 images of 1 video would be written to {0}",
         "Size: about ",
@@ -83,8 +83,12 @@ FEATURES = Command(
     ("extract", "features"),
     ("--every", 6, "--model", "own_mean:build"),
     "4 features",
-    ("Features: 4 in {0}", "Table: {0}/features-00000.parquet", "Report: {0}/report.html"),
-    ("4 features of 1 video, 3 float32 each", "Size: ", " on 1 worker for the others, estimated"),
+    ("Features: 4 in {0}", "Table: {0}/features-00000.parquet"),
+    (
+        "4 features of 1 video, 3 float32 each",
+        "Size: ",
+        " on 1 worker for the 1 chunk to compute, ",
+    ),
     ("--every", 12, "--model", "own_mean:build"),
     "frames was every 6, now every 12",
     ("--every", 1, "--model", "own_mean:build"),
@@ -94,7 +98,7 @@ PROXIES = Command(
     ("proxy",),
     ("--size", 64, "--no-gain"),
     "24 frames",
-    ("Frames: 24 in {0}", "Size: 0.0", "PSNR: ", "SSIM: 0.9", "Report: {0}/report.html"),
+    ("Frames: 24 in {0}", "Size: 0.0", "PSNR: ", "SSIM: 0.9"),
     (
         "proxies of 24 frames of 1 video would be written to {0}",
         "Size: about ",
@@ -165,9 +169,10 @@ def test_output_paths_are_printed_and_a_second_run_has_nothing_to_do(
     assert (code, err) == (0, "")
     assert re.search("^.*clip.mp4 · (.* · )?complete", said, re.MULTILINE)
     assert command is not FEATURES or "packets" not in said, "packets are not counted"
-    last = said.splitlines()[-len(command.ends) :]
-    for line, begins in zip(last, command.ends, strict=True):
+    first = said.splitlines()[: len(command.begins)]
+    for line, begins in zip(first, command.begins, strict=True):
         assert line.startswith(begins.format(out))
+    assert said.endswith(f"\nReport: {out}/report.html\n")
     nothing = f"Nothing to do: {out} already has {command.done}\n"
     before = results(out)
     assert extract(command, clip, *command.plain) == (0, nothing, "")
@@ -201,6 +206,7 @@ def test_a_dry_run_estimates_number_size_and_time(extract, clip, tmp_path, comma
     assert all(part in said for part in (size, time)), said
     facts = json.loads(extract(command, clip, *command.plain, "--dry-run", "--json")[1])
     assert facts.get("frames", facts.get("samples")) == int(command.done.split()[0])
+    assert facts["tried"] > 0
     assert not (tmp_path / "out").exists()
 
 
@@ -425,7 +431,7 @@ def test_proxies_inside_a_video_folder_do_not_count_as_its_videos(call, tmp_path
     assert find_videos([folder]) == [clip]
 
 
-def test_ctrl_c_prints_that_finished_proxies_are_kept(extract, clip, monkeypatch):
+def test_ctrl_c_prints_the_number_of_kept_frames(extract, clip, tmp_path, monkeypatch):
     def interrupted(making, *_):
         (making.options.out / ".extraction").mkdir(parents=True)
         raise KeyboardInterrupt
@@ -433,7 +439,44 @@ def test_ctrl_c_prints_that_finished_proxies_are_kept(extract, clip, monkeypatch
     monkeypatch.setattr(ProxyMaking, "run", interrupted)
     code, said, err = extract(PROXIES, clip, *PROXIES.plain)
     assert (code, said) == (130, "")
-    assert "finished proxies are kept; run the same command again to continue" in err
+    out = tmp_path / "out"
+    assert (
+        f"interrupted; 0 of 24 frames are in {out}; run the same command again to continue" in err
+    )
+
+
+@COMMANDS
+def test_ctrl_c_while_the_report_is_written_prints_what_is_there(
+    extract, clip, tmp_path, monkeypatch, command
+):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("headrace.cli.extract_run.keep", interrupted)
+        code, said, err = extract(command, clip, *command.plain)
+    number, noun = command.done.split()
+    state = f"{number} of {number} {noun} are in {tmp_path / 'out'}"
+    again = "run the same command again to write the report"
+    assert (code, said) == (130, "")
+    assert err.endswith(f"headrace: interrupted; {state}; {again}\n")
+    assert extract(command, clip, *command.plain)[0] == 0
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_on_a_terminal_losses_are_listed_once(extract, clip, tmp_path, monkeypatch):
+    bad = damage.damage_packets(clip, tmp_path / "bad.mp4", ordinals=[13])
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    code, said, err = extract(FRAMES, bad, *FRAMES.whole)
+    assert (code, "frame 13 and " in said, "frame 13" in err) == (3, True, False)
+    assert err.endswith(" of 24 missing, listed above\n")
+
+
+def test_concealed_frames_are_counted_with_exit_code_0(extract, clip, tmp_path):
+    bad = damage.damage_packets(clip, tmp_path / "bad.mp4", ordinals=[13])
+    code, said, err = extract(FRAMES, bad, *FRAMES.whole, "--on-error", "conceal")
+    assert (code, "Damaged  " in said, "Concealed  " in said) == (0, False, True)
+    assert re.search("headrace: [0-9]+ damaged frames kept as FFmpeg repairs them", err)
 
 
 def test_proxies_too_small_for_ssim_have_none_and_strict_json(extract, clip, tmp_path):

@@ -24,7 +24,7 @@ def whole(tmp_path, monkeypatch):
 
 def test_results_and_missing_features_are_printed_with_exit_code_3(holds, call, tmp_path):
     write_folder(tmp_path / "parts")
-    (tmp_path / "labels.csv").write_text("video,label\na,cars\n")
+    (tmp_path / "labels.csv").write_text("video,label\na.mp4,cars\nz,dogs\n")
     lines = (
         "extract aggregate features -o videos.parquet",
         "extract aggregate features --by max -o most.parquet --json",

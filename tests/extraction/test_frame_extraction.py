@@ -255,6 +255,17 @@ def test_bad_videos_are_listed_and_the_others_extracted(clips, bad, run, out, tm
     assert numbers(out) == [*(n for n in range(48) if n not in frames), *range(30)]
 
 
+def test_a_video_without_output_may_be_dropped_from_a_folder(clips, run, out, tmp_path):
+    junk = tmp_path / "junk.mp4"
+    junk.write_text("no video")
+    assert not run(paths=[clips[0], junk, clips[2]]).is_all
+    resumed = run(paths=[clips[0], clips[2]])
+    assert (resumed.is_all, resumed.came, resumed.were_there) == (True, 16, 16)
+    assert numbers(out) == [*range(0, 48, 5), *range(0, 30, 5)]
+    with pytest.raises(ConfigError, match=r"2\.mp4 is not requested now"):
+        run(paths=clips[:1])
+
+
 CHANGES = [
     (lambda path: path.unlink(), "no such file"),
     (lambda path: path.write_bytes(b"other"), "no video container was recognised"),
@@ -356,7 +367,7 @@ def test_an_estimate_counts_exactly_and_writes_nothing(clips, estimate, out):
     result = estimate(clips, workers=2)
     frames, num_bytes = result.frames, result.num_bytes
     assert (result.videos, frames, result.workers) == (3, len(EVERY_FIFTH), 2)
-    assert result.samples == 6
+    assert result.tried == 6
     assert result.least_bytes * frames <= num_bytes <= result.most_bytes * frames
     assert result.seconds > 0
     assert not out.exists()
@@ -364,7 +375,7 @@ def test_an_estimate_counts_exactly_and_writes_nothing(clips, estimate, out):
 
 def test_an_estimate_leaves_out_a_sample_that_crashes(clips, estimate):
     result = estimate(clips[:1], extracting.crashes_at_the_first_sample, frames="every 12")
-    assert (result.frames, result.samples) == (4, 3)
+    assert (result.frames, result.tried) == (4, 3)
     assert result.failures == (
         f"the sample of {clips[0]}, frame 0 failed: working on it crashed: the process ended by "
         "signal 11",
@@ -374,10 +385,10 @@ def test_an_estimate_leaves_out_a_sample_that_crashes(clips, estimate):
 
 def test_an_estimate_ends_if_no_sample_can_be_written(clips, estimate):
     result = in_time(lambda: estimate(clips[:1], extracting.full_at_once))
-    assert (result.samples, result.num_bytes) == (0, None)
+    assert (result.tried, result.num_bytes) == (0, None)
     assert "no space left on device" in result.failures[0]
 
 
 def test_an_estimate_without_a_sample_has_neither_size_nor_time(clips, estimate, tmp_path):
     result = estimate([damage.damage_packets(clips[2], tmp_path / "bad.mp4", ordinals=range(30))])
-    assert (result.samples, result.num_bytes, result.seconds) == (0, None, None)
+    assert (result.tried, result.num_bytes, result.seconds) == (0, None, None)

@@ -8,7 +8,7 @@ from headrace.profiling.input_records import EventRecord, LostFrame, SourceRecor
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import short_names
 from headrace.profiling.provenance import Gpu
-from headrace.profiling.run_records import Usage
+from headrace.profiling.run_records import Usage, WorkerRecord
 from headrace.profiling.session import Session
 from headrace.report import comparison_page
 from headrace.report.benchmark_page import render_benchmark
@@ -39,6 +39,19 @@ def lost(frames: int, videos: int, **changes: object) -> Session:
     paths = ["a.mp4", *(f"bad{n}.mp4" for n in range(videos))]
     inputs = tuple(changed(SOURCE, path=path) for path in paths)
     return record(**{"steps": 0, "lost": tuple(losses), "inputs": inputs, **changes})
+
+
+def concealed() -> Session:
+    """Return an extraction that kept two damaged frames as FFmpeg conceals them, and lost one."""
+    losses = [
+        LostFrame(index=n, pts_seconds=n / 30, cause="bad slice", is_concealed=n > 0)
+        for n in range(3)
+    ]
+    workers = (
+        WorkerRecord(name=f"worker {n}", steps=50, frames=400, busy_seconds=2.5, span_seconds=2.5)
+        for n in range(2)
+    )
+    return changed(extracted(10, 85, 5), lost=tuple(losses), workers=tuple(workers))
 
 
 def live_with_events() -> Session:
@@ -76,6 +89,7 @@ RUNS = {
     "interrupted": record(steps=0, outcome="interrupted"),
     "one_step": record(steps=1),
     "lost": lost(62, 56),
+    "concealed": concealed(),
     "without_model": without_model(),
     "live": live_with_events(),
     "extraction": extracted(10, 85, 5),

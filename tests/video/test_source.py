@@ -135,6 +135,13 @@ NAMELESS = ("path", "label", "start_seconds", "end_seconds", "column 4")
         ("a.txt", "x, y.mp4\n", ("path",), [(1, "x, y.mp4")]),
         ("a.txt", "x y.mp4 \t c d\n", ("path", "label"), [(1, "x y.mp4", "c d")]),
         ("a.txt", "frames\nmore frames\n", ("path",), [(1, "frames"), (2, "more frames")]),
+        (
+            "a.txt",
+            "# of\n x.mp4 c\n #y.mp4\nz#.mp4\n",
+            ("path", "label"),
+            [(2, "x.mp4", "c"), (4, "z#.mp4")],
+        ),
+        ("a.txt", "# of\nlabel,path\nc,x.mp4\n", ("label", "path"), [(3, "c", "x.mp4")]),
         ("a.txt", "x.mp4,c d\n", ("path", "label"), [(1, "x.mp4", "c d")]),
         ("a.txt", "label,path\nc,x.mp4\n", ("label", "path"), [(2, "c", "x.mp4")]),
         ("a.tsv", "x.mp4\tc, d\n", ("path", "label"), [(1, "x.mp4", "c, d")]),

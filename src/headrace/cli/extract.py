@@ -85,7 +85,13 @@ _FEATURES: Final = (
         "Run on a Ray cluster whose nodes share the videos and the output folder.",
         metavar="auto|HOST:PORT",
     ),
-    *parameters(FeatureOptions, only="workers on_error retry"),
+    *parameters(
+        FeatureOptions,
+        only="workers on_error retry",
+        workers={
+            "help": "Worker processes; default: one per core. Features differ by rounding at most."
+        },
+    ),
     ESTIMATE,
     JSON,
 )
@@ -109,7 +115,12 @@ def _extract_features(**typed: Any) -> None:
         workers=typed["workers"] if typed["ray"] is None else None,
         ray=_cluster_of(typed),  # last, since joining a cluster takes seconds
     )
-    nouns = OutputNouns(noun="feature", sample=options.sampling.noun, none="without a feature")
+    nouns = OutputNouns(
+        noun="feature",
+        sample=options.sampling.noun,
+        none="without a feature",
+        unfinished=", those of finished chunks",
+    )
     run_extraction(FeatureExtraction, options, nouns, typed)
 
 
@@ -165,7 +176,11 @@ _FRAMES: Final = (
     *SELECTION,
     *parameters(ImageEncoder),
     option(
-        "size", str | None, None, "Height and width of the images, such as 256x456.", metavar="HxW"
+        "size",
+        str | None,
+        None,
+        "Height and width of the images, such as 256x456; frames are stretched.",
+        metavar="HxW",
     ),
     CROP,
     *parameters(FrameExtractionOptions, only="decode spill spill_budget workers on_error retry"),

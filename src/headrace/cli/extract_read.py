@@ -45,10 +45,7 @@ def _conclude(
     print(json_format.dumps(asdict(result)) if as_json else line)
     for problem, videos in missing.items():
         if videos:
-            names = ", ".join(videos[:_MAX_VIDEOS])
-            num_more = len(videos) - _MAX_VIDEOS
-            more = f" and {num_more} more" if num_more > 0 else ""
-            line = f"headrace: {counted(len(videos), 'video')} {problem}: {names}{more}"
+            line = f"headrace: {counted(len(videos), 'video')} {problem}: {_names(videos)}"
             print(printable(line), file=sys.stderr)
     if folder.is_ended is False:
         print(
@@ -58,6 +55,11 @@ def _conclude(
         )
     if any(missing.values()) or folder.is_ended is False:
         raise typer.Exit(NOT_ALL)
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_VIDEOS} more" if len(names) > _MAX_VIDEOS else ""
+    return f"{', '.join(names[:_MAX_VIDEOS])}{more}"
 
 
 def aggregate(
@@ -80,15 +82,20 @@ def aggregate(
     """Pool features to one per video, and join labels."""
     from headrace.extraction.features.aggregate import aggregate as pool
     from headrace.extraction.features.feature_folder import FeatureFolder
+    from headrace.report.text import printable
 
     with progress(is_quiet=json) as show:
         opened = FeatureFolder(folder)
         result = pool(opened, out, by, labels=join, on_video=partial(show, "videos"))
     missing = {
         "without a feature, with an empty row": result.empty,
-        "pooled over a part of their samples, the others were lost": result.partial,
+        "with lost samples, pooled over the others": result.partial,
         f"not in {join}": result.unjoined,
     }
+    if result.unmatched:
+        rows = counted(len(result.unmatched), "row")
+        names = printable(_names(result.unmatched))
+        print(f"headrace: {rows} of {join} left out, for no video here: {names}", file=sys.stderr)
     line = f"{counted(result.videos, 'video')} pooled by {by}: {out}"
     _conclude(opened, result, line, missing, as_json=json)
 

@@ -118,6 +118,8 @@ class OutputNouns:
     """Sample of a video, singular: `frame`."""
     none: str
     """Predicate of a video without output: `could not be opened`."""
+    unfinished: str = ""
+    """Clause about outputs of unfinished chunks, for an interrupted run."""
 
 
 def run_extraction(
@@ -126,7 +128,6 @@ def run_extraction(
     nouns: OutputNouns,
     typed: Mapping[str, Any],
     *,
-    interrupted: str = NOTHING_RECORDED,
     details: "Callable[[ExtractionResult, Any], Sequence[str]]" = lambda result, extraction: (),
 ) -> None:
     """Run an extraction; with `--dry-run`, estimate it.
@@ -136,14 +137,11 @@ def run_extraction(
         options: Its options.
         nouns: Nouns for its output.
         typed: Values of the command line.
-        interrupted: Message after Ctrl-C before or after the extraction proper, if the output
-            folder exists.
         details: Returns further lines of the summary from the result and the extraction.
     """
-    from headrace.video.find_videos import OUTPUT_HOME
-
     is_quiet = typed["json"]
     with ending_on_sigterm() as ending:
+        extraction = None
         try:
             extraction = _prepare(kind, options, is_quiet=is_quiet)
             if typed["dry_run"]:
@@ -152,11 +150,31 @@ def run_extraction(
             result = _run(extraction, f"{nouns.sample}s", is_quiet=is_quiet)
             with waiting("measuring the output", is_quiet=is_quiet):
                 lines = details(result, extraction)
+            conclude(result, options.out, nouns, ending, as_json=is_quiet, details=lines)
         except KeyboardInterrupt:
-            has_output = (options.out / OUTPUT_HOME).exists() and not typed["dry_run"]
-            print(interrupted if has_output else NOTHING_RECORDED, file=sys.stderr)
+            message = NOTHING_RECORDED
+            if extraction is not None and not typed["dry_run"]:
+                message = _interruption(extraction, nouns)
+            print(message, file=sys.stderr)
             raise typer.Exit(ending.exit_code) from None
-        conclude(result, options.out, nouns, ending, as_json=is_quiet, details=lines)
+
+
+def _interruption(extraction: "Extraction[Any]", nouns: OutputNouns) -> str:
+    """Return the message after a Ctrl-C outside the extraction proper, such as in the report."""
+    from headrace.extraction.journal import Journal
+
+    out = extraction.options.out
+    came = extraction.progress(Journal(out), {}).came
+    return f"headrace: interrupted; {_state(came, extraction.wanted, out, nouns)}"
+
+
+def _state(came: int, wanted: int, out: Path, nouns: OutputNouns) -> str:
+    """Return the state of an unfinished output folder, and the advice."""
+    purpose, unfinished = (
+        ("write the report", "") if came == wanted else ("continue", nouns.unfinished)
+    )
+    state = f"{came} of {wanted} {nouns.noun}s are in {out}{unfinished}"
+    return f"{state}; run the same command again to {purpose}"
 
 
 def _prepare(
@@ -220,7 +238,7 @@ def conclude(
     from headrace.profiling.session import NOT_ALL
     from headrace.report.folder import REPORT
 
-    session = result.session
+    session, is_listed = result.session, False
     # Without a report, the run that completed the output ended before it wrote one.
     is_new = result.came > result.were_there or not (out / REPORT).exists()
     if session.outcome == "complete" and not is_new and result.were_there:
@@ -230,16 +248,20 @@ def conclude(
             print(f"Nothing to do: {out} already has {counted(result.were_there, nouns.noun)}")
     else:
         _write_record(result, out, nouns, as_json=as_json, details=details)
-    state = f"{result.came} of {result.wanted} {nouns.noun}s are in {out}"
-    advice = "run the same command again to continue"
+        is_listed = not as_json and sys.stdout.isatty()
+    state = _state(result.came, result.wanted, out, nouns)
     if session.outcome == "interrupted":
-        print(f"headrace: interrupted; {state}; {advice}", file=sys.stderr)
+        print(f"headrace: interrupted; {state}", file=sys.stderr)
         raise typer.Exit(ending.exit_code)
     if session.outcome == "failed":
-        print(f"headrace: {session.error}; {state}; {advice}", file=sys.stderr)
+        print(f"headrace: {session.error}; {state}", file=sys.stderr)
         raise typer.Exit(1)
+    concealed = sum(loss.is_concealed for loss in session.lost)
+    if concealed:
+        frames = counted(concealed, "damaged frame")
+        print(f"headrace: {frames} kept as FFmpeg repairs them, and marked", file=sys.stderr)
     if not result.is_all:
-        _print_losses(result, nouns)
+        _print_losses(result, nouns, is_listed=is_listed)
         raise typer.Exit(NOT_ALL)
 
 
@@ -264,20 +286,20 @@ def _write_record(
     if as_json:
         print(session.model_dump_json())
         return
-    if session.steps.step:
-        print(render_text(session))
-    else:
-        print("\n".join(session.notes))
-    print(f"{nouns.noun.title()}s: {result.came} in {out}")
+    missing = f" of {result.wanted}" if result.came < result.wanted else ""
+    print(f"{nouns.noun.title()}s: {result.came}{missing} in {out}")
     for line in details:
         print(line)
     for name in session.outputs:
         if name.endswith(".parquet"):
             print(f"Table: {out / name}")
+    print()
+    print(render_text(session) if session.steps.step else "\n".join(session.notes))
     print(f"Report: {out / REPORT}")
 
 
-def _print_losses(result: "ExtractionResult", nouns: OutputNouns) -> None:
+def _print_losses(result: "ExtractionResult", nouns: OutputNouns, *, is_listed: bool) -> None:
+    """Print the number of losses and their list, unless the page above has it on this terminal."""
     from headrace.profiling.number_format import counted
     from headrace.report.session_tables import lost_rows
     from headrace.report.text import printable
@@ -289,9 +311,13 @@ def _print_losses(result: "ExtractionResult", nouns: OutputNouns) -> None:
         f"{counted(missing, nouns.sample)} of {result.wanted:,} missing" if missing else "",
         f"{counted(videos, 'video')} {nouns.none}" if videos else "",
     )
-    print(f"headrace: {', and '.join(filter(None, parts))}:", file=sys.stderr)
+    end = ", listed above" if is_listed else ":"
+    print(f"headrace: {', and '.join(filter(None, parts))}{end}", file=sys.stderr)
+    if is_listed:
+        return
     rows = lost_rows(result.session, losses)
     for row in rows[:_MAX_LOSSES]:
-        print(printable(f"  {row.what}: {row.cause}"), file=sys.stderr)
+        what = "" if row.what == "the whole video" else f"{row.what}: "
+        print(printable(f"  {what}{row.cause}"), file=sys.stderr)
     if len(rows) > _MAX_LOSSES:
         print(f"  and {len(rows) - _MAX_LOSSES} more; session.json lists all", file=sys.stderr)

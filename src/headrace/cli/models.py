@@ -34,7 +34,7 @@ def models(
     if json:
         print(json_format.dumps([_facts(model, prep=prep) for model in listed], indent=1))
         return
-    header = ("model", "input", "size", "weights", "file")
+    header = ("model", "input", "size", "params", "file")
     for line in aligned([header, *map(_row, listed)]):
         print(line.removeprefix("  "))
     if prep:

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from headrace.planner.proxy_gain import ProxyGain
 
 _NOUNS: Final = OutputNouns(noun="frame", sample="frame", none="without a proxy")
-_INTERRUPTED: Final = (
-    "headrace: interrupted; finished proxies are kept; run the same command again to continue"
-)
 _BUSY_CORES: Final = 0.2
 """CPU cores used by other programs above which the summary warns of disturbed timings."""
 _PARAMETERS: Final = (
@@ -54,7 +51,6 @@ def _make_proxies(**typed: Any) -> None:
         options,
         _NOUNS,
         typed,
-        interrupted=_INTERRUPTED,
         details=lambda result, making: _record_totals(result, making, measures=typed["gain"]),
     )
 

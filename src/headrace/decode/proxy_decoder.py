@@ -21,7 +21,7 @@ from headrace.decode.converter import ArrayConverter
 from headrace.decode.frame_outputs import Array
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.proxy_index import ProxyIndex, ProxyPackets
-from headrace.decode.stream_decoder import LEAVE_OUT, Conversion, StreamDecoder, undecodable
+from headrace.decode.stream_decoder import POLICIES, Conversion, StreamDecoder, undecodable
 from headrace.errors import DecodeError, OpenError, file_errors
 from headrace.video.codec import FfmpegCodec, VideoPacket, prepare
 from headrace.video.frame_format import FrameFormat, Orientation
@@ -142,7 +142,7 @@ class ProxyDecoder(StreamDecoder[Array]):
     def _error_of(self, job: DecodeJob, missing: Sequence[int]) -> DecodeError:
         reason = f"its proxy {self.index.proxy.proxy} is damaged; {AGAIN}"
         if not job.conceals and self.index.lost.issuperset(missing):
-            reason = f"the file was damaged there when its proxy was made; {LEAVE_OUT}"
+            reason = f"the file was damaged there when its proxy was made; {POLICIES}"
         return undecodable(self.index, missing, reason)
 
     def _decode_wanted(

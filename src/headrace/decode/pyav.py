@@ -16,7 +16,7 @@ from headrace.decode.gop_verification import decode_concealed, guaranteed_span, 
 from headrace.decode.gpu.gpu_decoding import stream_codecs
 from headrace.decode.index_store import save_frame_status
 from headrace.decode.protocol import DecodeJob
-from headrace.decode.stream_decoder import LEAVE_OUT, Conversion, StreamDecoder, undecodable
+from headrace.decode.stream_decoder import POLICIES, Conversion, StreamDecoder, undecodable
 from headrace.errors import DecodeError
 from headrace.video.content_digest import digest_of
 from headrace.video.frame_format import FrameFormat
@@ -69,7 +69,8 @@ class PyavDecoder(StreamDecoder[Pixels]):
         self._session.mark_failed()
 
     def _error_of(self, job: DecodeJob, missing: Sequence[int]) -> DecodeError:
-        reason = f"the file is damaged there; {LEAVE_OUT}, or copy the file again"
+        policies = "" if job.conceals else f"{POLICIES}; or "
+        reason = f"the file is damaged there; {policies}copy the file again"
         return undecodable(self.index, missing, reason)
 
     def _decode(

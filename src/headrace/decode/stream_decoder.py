@@ -48,8 +48,11 @@ class Conversion(Generic[Pixels]):
         return pixels
 
 
-LEAVE_OUT: Final = "leave such frames out with on_error='skip' (--on-error skip)"
-"""Advice for damaged frames."""
+POLICIES: Final = (
+    "on_error='skip' (--on-error skip) leaves such frames out, 'conceal' keeps them as FFmpeg "
+    "repairs them"
+)
+"""Effects of the policies for damaged frames; true under every policy, for errors and losses."""
 
 
 def undecodable(index: StreamIndex, missing: Sequence[int], reason: str) -> DecodeError:

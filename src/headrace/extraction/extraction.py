@@ -111,9 +111,9 @@ class Extraction(ABC, Generic[OptionsT]):
         if options.decodes_here:
             check_decoder(options.decode)
         journal = Journal(options.out)
-        journal.before()
+        before = journal.before()
         store, began_ns = store or IndexStore(), clock.now_ns()
-        videos = Videos.of(options, store, on_video)
+        videos = Videos.of(options, store, on_video, before)
         options.check_videos(videos.indexes.values())
         plan, seconds = cls.make_plan(options, videos, clock, lambda what: on_video(what, 0, 0))
         journal.check(plan.request)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from headrace.cached_property import cached_property
 from headrace.decode.index_store import IndexStore
 from headrace.decode.parallel_scan import scan_in_workers, scan_videos
-from headrace.errors import MediaError
+from headrace.decode.proxies import LIST
+from headrace.errors import ConfigError, MediaError
 from headrace.extraction.extraction_options import (
     ExtractionOptions,
     OutputSpec,
@@ -28,7 +29,7 @@ from headrace.runtime.child_process import ChildFunction
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.video.frames import FrameLoss
 from headrace.video.image_sequence import rate_of, source_at, without_number
-from headrace.video.source import Source
+from headrace.video.source import ProxySource, Source
 from headrace.video.stream_index import StreamIndex
 
 _MAX_NAME_BYTES: Final = 120
@@ -143,6 +144,7 @@ class Videos:
         options: ExtractionOptions,
         store: IndexStore,
         on_video: Callable[[str, int, int], None] = lambda name, done, of: None,
+        before: OutputSpec | None = None,
     ) -> "Videos":
         """Look up the index of every video.
 
@@ -152,16 +154,19 @@ class Videos:
             options: Options of the extraction; a path given twice is read once.
             store: Store of the indexes.
             on_video: Called with a name, the number of indexed videos and their total.
+            before: Request of earlier runs into the folder. A video of it that could not be opened
+                keeps its number if it is no longer requested.
 
         Raises:
-            ConfigError: the rate is not a number above 0.
+            ConfigError: the rate is not a number above 0, or a source is a proxy.
             MediaError: a video cannot be opened and `on_error` is "raise", or no video can be
                 opened.
         """
-        paths = list(dict.fromkeys(Path(source).absolute() for source in options.sources))
+        paths = dict.fromkeys(map(_original, options.sources))
         duplicates = len(options.sources) - len(paths)
+        sources = {source_at(path, rate=options.rate): path for path in _numbered(paths, before)}
         by_source = indexes_of(
-            [source_at(path, rate=options.rate) for path in paths],
+            [source for source, path in sources.items() if path in paths],
             store,
             workers=options.processes,
             stall_seconds=options.stall_seconds,
@@ -169,20 +174,40 @@ class Videos:
         )
         indexes = {
             number: index
-            for number, index in enumerate(by_source.values())
-            if isinstance(index, StreamIndex)
+            for number, source in enumerate(sources)
+            if isinstance(index := by_source.get(source), StreamIndex)
         }
         errors = [error for error in by_source.values() if isinstance(error, MediaError)]
         if errors and (options.on_error == "raise" or not indexes):
             raise errors[0]
         return cls(
-            asked=_asked(list(by_source), indexes),
+            asked=_asked(list(sources), indexes),
             indexes=indexes,
             left_out=tuple(
                 FrameLoss(source=error.source, index=None, cause=str(error)) for error in errors
             ),
             notes=(f"duplicate paths, each read once: {duplicates}",) if duplicates else (),
         )
+
+
+def _numbered(paths: dict[Path, None], before: OutputSpec | None) -> list[Path]:
+    """Return the requested videos, with unopened ones of the earlier request at their numbers."""
+    videos = () if before is None else before.videos
+    earlier = [
+        path for video in videos if (path := Path(video.path)) in paths or not video.is_known
+    ]
+    return earlier if [path for path in earlier if path in paths] == [*paths] else [*paths]
+
+
+def _original(source: str | Source) -> Path:
+    """Return the absolute path of a video that is not a proxy."""
+    if isinstance(source, ProxySource):
+        path = source.proxy
+    else:
+        path = Path(str(source)).absolute()
+        if not (path.parent.parent / LIST).exists():
+            return path
+    raise ConfigError(f"an extraction reads originals, got the proxy {path}; give its original")
 
 
 def _asked(sources: list[Source], indexes: dict[int, StreamIndex]) -> tuple[RequestedVideo, ...]:

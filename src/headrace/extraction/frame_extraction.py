@@ -179,7 +179,7 @@ class FrameEstimate(PixelEstimate):
     def size_basis(self) -> str:
         """Basis of the estimated size, in words."""
         least, most = (self.least_bytes or 0) / 1e3, (self.most_bytes or 0) / 1e3
-        return f"estimated from {counted(self.samples, 'sample')} of {least:.0f} to {most:.0f} kB"
+        return f"estimated from {counted(self.tried, 'sample')} of {least:.0f} to {most:.0f} kB"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -131,7 +131,7 @@ class PixelEstimate(Estimate):
 
     frames: int
     """Frames in the output, exact if no frame is damaged."""
-    samples: int
+    tried: int
     """Frames written for the estimate."""
     failures: tuple[str, ...] = ()
     """Reasons of failed samples, one line each."""
@@ -175,7 +175,7 @@ class PixelEstimate(Estimate):
         return cls(
             videos=len(plan.indexes),
             frames=plan.total,
-            samples=samples.frames,
+            tried=samples.frames,
             num_bytes=samples.num_bytes(pixels),
             seconds=None if spent_seconds is None else spent_seconds / workers,
             workers=workers,

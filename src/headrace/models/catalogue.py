@@ -32,7 +32,8 @@ _MIN_SIMILARITY: Final = 0.75
 _CHECKPOINT: Final = re.compile(r"\.(pth?|ckpt|tar)$", re.I)
 _CUSTOM_MODELS: Final = (
     "load any other model, TorchScript and ONNX included, in Python: "
-    "headrace.live(source, model), or headrace extract features --model module:function"
+    "headrace.live(source, model), or for features headrace extract features --model "
+    "module:function"
 )
 _CLIP_FRAMES: Final = {"s3d": 128, "swin3d_t": 32, "swin3d_s": 32, "swin3d_b": 32}
 """Frames per clip of torchvision's published accuracy; 16 for other models."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 
+from headrace.profiling.findings.utilization import flow_seconds
 from headrace.profiling.input_records import LostFrame
 from headrace.profiling.number_format import count, counted, percent, short_names
 from headrace.profiling.session import Session
@@ -128,15 +129,14 @@ def timeline(session: Session) -> Iterator[TimelineRow]:
 
 def worker_rows(session: Session) -> list[tuple[str, ...]]:
     """Return a row for each worker, under `WORKER_HEADERS`."""
+    flow = flow_seconds(session)
     return [
         (
             worker.name,
             f"{worker.steps:,}",
             f"{worker.frames:,}",
             f"{worker.throughput:.1f}",
-            percent(min(1.0, worker.busy_seconds / worker.span_seconds))
-            if worker.span_seconds
-            else "",
+            percent(min(1.0, worker.busy_seconds / flow)) if flow else "",
             f"{worker.queue_seconds:.1f} s",
         )
         for worker in session.workers

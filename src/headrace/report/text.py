@@ -223,7 +223,9 @@ def _verdict(session: Session, finding: Finding) -> Iterator[str]:
 def _title(session: Session) -> str:
     settings = session.provenance.configuration
     model = " on ".join(scalar(settings[name]) for name in ("model", "device") if name in settings)
-    parts = [title(session), *([model] if model else []), session.outcome]
+    lost = sum(loss.index is None for loss in session.lost)
+    without = f" without {counted(lost, 'video')}" if lost and session.outcome == "complete" else ""
+    parts = [title(session), *([model] if model else []), f"{session.outcome}{without}"]
     return " · ".join(parts) + (f": {session.error}" if session.error else "")
 
 
@@ -233,7 +235,8 @@ def _notes(session: Session) -> Iterator[str]:
 
 
 def _stages(session: Session) -> Iterator[str]:
-    names = ("busy", "starved", "blocked", "idle")
+    # The parts of an extraction run one after another in each worker: none waits for another.
+    names = ("busy",) if session.kind == "extract" else ("busy", "starved", "blocked", "idle")
     rows = [
         (load.name, *(percent(getattr(load, name)).rjust(8) for name in names))
         for load in stage_loads(session)

@@ -181,20 +181,22 @@ def _startup(session: Session) -> Iterator[Total]:
 def _throughput(session: Session, metrics: Metrics) -> Iterator[Total]:
     if metrics.fps_mean is None:
         return
-    speed = ""
+    reading = "after start-up"
     rates = {video.frame_rate for video in session.inputs if video.is_open}
-    if len(rates) == 1 and session.kind != "extract":  # an extraction may skip frames
+    if session.kind == "extract":  # which may skip frames
+        reading = "from the start of the first step to the last output"
+    elif len(rates) == 1:
         factor = metrics.fps_mean / float(rates.pop()) * session.setup.stride
-        speed = f"; {decimal(factor)} × playback speed"
+        reading += f"; {decimal(factor)} × playback speed"
     yield Total(
         "Throughput",
         f"{decimal(metrics.fps_mean)} {'samples' if session.loader else 'frames'}/s",
-        f"after start-up{speed}",
+        reading,
     )
 
 
 def _service(session: Session, metrics: Metrics) -> Iterator[Total]:
-    if metrics.service_ms is None:
+    if metrics.service_ms is None or session.kind == "extract":
         return
     service = metrics.service_ms
     work = "work per step, waits left out"
@@ -206,7 +208,7 @@ def _service(session: Session, metrics: Metrics) -> Iterator[Total]:
 
 
 def _steadiness(session: Session, metrics: Metrics) -> Iterator[Total]:
-    if metrics.per_second is None:
+    if metrics.per_second is None or session.kind == "extract":  # of several workers
         return
     batch = max(session.steps.frames)
     note = f"; a step adds {batch} frames at once" if batch > 1 else ""
@@ -241,8 +243,14 @@ def _decoding(session: Session, metrics: Metrics) -> Iterator[Total]:
             f"{counted(decode.packets_read, 'packet')}, {counted(decode.seeks, 'seek')}, "
             f"{counted(decode.opens, 'open')}",
         )
-    if session.lost:
-        yield Total("Damaged", lost_words(session), "requested and not decodable")
+    concealed = [loss for loss in session.lost if loss.is_concealed]
+    if len(concealed) < len(session.lost):
+        missing = [loss for loss in session.lost if not loss.is_concealed]
+        yield Total("Damaged", lost_words(session, missing), "requested and not decodable")
+    if concealed:
+        yield Total(
+            "Concealed", lost_words(session, concealed), "damaged; kept as FFmpeg repairs them"
+        )
 
 
 def _copies(session: Session) -> Iterator[Total]:
@@ -262,13 +270,15 @@ def _usage(session: Session) -> Iterator[Total]:
     cores = f", {decimal(usage.cpu_seconds / wall)} cores busy on average" if wall else ""
     yield Total("CPU time", seconds(usage.cpu_seconds), f"of this run{cores}")
     if usage.peak_memory_bytes is not None:
-        gpu = ""
+        gpu, process = "", "its process"
+        if session.kind == "extract":
+            process = "the command without its workers"
         if usage.peak_gpu_bytes is not None:
             gpu = f"; tensors on the GPU {gibibytes(usage.peak_gpu_bytes)}"
         yield Total(
             "Peak memory",
             gibibytes(usage.peak_memory_bytes),
-            f"of its process, imports and warm-up included{gpu}",
+            f"of {process}, imports and warm-up included{gpu}",
         )
 
 

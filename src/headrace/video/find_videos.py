@@ -26,9 +26,9 @@ def find_videos(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
 
     In a folder, videos are found by suffix, also in sub-folders, sorted by path; hidden files and
     folders of proxies are skipped. A list is a `.txt` file with a path per line, with or without a
-    label after it, or a `.csv`, `.tsv` or `.jsonl` file with a column path, video, file or
-    filename; in a `.csv` without column names, the first column has the paths. Paths in a list are
-    relative to its folder.
+    label after it, and comments in lines that start with #, or a `.csv`, `.tsv` or `.jsonl` file
+    with a column path, video, file or filename; in a `.csv` without column names, the first column
+    has the paths. Paths in a list are relative to its folder.
 
     Raises:
         ConfigError: `paths` is one path, a folder or list holds no video, a list cannot be read, or
@@ -249,7 +249,8 @@ def read_table(path: Path, what: str) -> VideoTable:
     start_seconds, end_seconds, "column 4", "column 5" and so on. A .txt, or a CSV with a first line
     of that form, has lines "path label", with an optional label; a path may contain spaces if it
     ends in a video suffix. A .txt whose first line is a CSV header is a CSV. Empty lines are
-    skipped, known column names may be in capitals, and a byte order mark is accepted.
+    skipped, in a .txt also lines that start with #. Known column names may be in capitals, and a
+    byte order mark is accepted.
 
     Args:
         path: A UTF-8 text file of at most 256 MiB; it is read completely.
@@ -259,6 +260,8 @@ def read_table(path: Path, what: str) -> VideoTable:
         ConfigError: the file cannot be read, or a line has the wrong form.
     """
     text, kind = _text(path, what), path.suffix.lower()
+    if kind == ".txt":
+        text = re.sub(r"(?m)^[ \t]*#.*$", "", text)
     if kind == ".jsonl" or _is_labelled_rows(text, kind):
         rows = list(_json_lines(path, text) if kind == ".jsonl" else _labelled_rows(text))
         headers = list(dict.fromkeys(header for _, row in rows for header in row))

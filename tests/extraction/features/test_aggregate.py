@@ -92,7 +92,7 @@ def test_many_videos_are_written_in_row_groups(tmp_path, write, pool, labels):
 
 
 def test_columns_are_joined_by_name_path_or_relative_path(tmp_path, write, pool, labels):
-    """Columns keep the types of their values; rows of other videos are ignored."""
+    """Columns keep the types of their values; rows of other videos are listed."""
     for name in "abcd":
         video = VideoName(name=name, path=str(tmp_path / f"{name}.mp4"), content=None)
         write(row(name, 0, 4, chunk_id=name, video=video))
@@ -107,7 +107,16 @@ def test_columns_are_joined_by_name_path_or_relative_path(tmp_path, write, pool,
         {"video": "c", "name of it": "", " weight": None},
         {"video": "d", "name of it": None, " weight": None},
     ]
-    assert result.unjoined == ("d",)
+    assert (result.unjoined, result.unmatched) == (("d",), ("other",))
+
+
+def test_columns_are_joined_by_file_name_where_it_is_unique(tmp_path, write, pool, labels):
+    for name, path in (("a", "x/a.mp4"), ("y_b", "y/b.mp4"), ("z_b", "z/b.mp4")):
+        video = VideoName(name=name, path=str(tmp_path / path), content=None)
+        write(row(name, 0, 4, chunk_id=name, video=video))
+    result, table = pool(folder=tmp_path, labels=labels("file,label\na.mp4,1\nb.mp4,2\n"))
+    assert table.column("label").to_pylist() == [1, None, None]
+    assert (result.unjoined, result.unmatched) == (("y_b", "z_b"), ("b.mp4",))
 
 
 def test_numeric_names_stay_text(tmp_path, write, pool, labels):

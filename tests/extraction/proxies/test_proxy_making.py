@@ -8,6 +8,7 @@ import av
 import numpy as np
 import pytest
 
+import headrace
 from extraction.conftest import LENGTHS
 from extraction.proxies.proxying import make, plain_frames, plain_packets
 from headrace.decode.index_store import IndexStore
@@ -15,6 +16,7 @@ from headrace.decode.open_decoder import open_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.proxies import read_rows
 from headrace.decode.proxy_index import read_proxy_entry
+from headrace.errors import ConfigError
 from headrace.testing.synth import KINDS, SynthClip, Timing, read_bars, read_number, write_clip
 from headrace.video.frame_format import FrameFormat
 from headrace.video.source import Source
@@ -32,6 +34,19 @@ def proxies(request, clips, store, tmp_path_factory):
     assert result.is_all
     assert (result.came, result.wanted) == (sum(LENGTHS), sum(LENGTHS))
     return out, request.param
+
+
+def test_an_extraction_of_a_proxy_is_refused(proxies, clips, tmp_path):
+    [source] = headrace.Proxies(proxies[0]).all(clips[:1])
+    every = headrace.selection_of("every 1")
+    for proxy in (source, str(source.proxy)):
+        options = headrace.FrameExtractionOptions(
+            sources=(proxy,), out=tmp_path / "frames", selection=every
+        )
+        with pytest.raises(
+            ConfigError, match=f"reads originals, got the proxy {source.proxy}; give"
+        ):
+            headrace.FrameExtraction.prepare(options)
 
 
 def test_a_proxy_shows_each_frame_of_its_original(proxies):

@@ -5,6 +5,7 @@ Columns of a CSV file can be joined by name or path of the video.
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os.path import normpath
@@ -81,6 +82,8 @@ class Aggregated:
     """Videos with missing samples or chunks, pooled over the existing samples."""
     unjoined: tuple[str, ...]
     """Videos without a row in the joined file."""
+    unmatched: tuple[str, ...] = ()
+    """Values of the joined file's key column that match no video."""
 
 
 def aggregate(
@@ -114,11 +117,10 @@ def aggregate(
         raise ConfigError(f"{out} has the name of a feature table, {PATTERN}; give another name")
     if not any(video.n for video in folder.videos.values()):
         raise ConfigError(f"no video in {folder.folder} has a feature; there is nothing to pool")
-    joined, unjoined = None, tuple[str, ...]()
+    joined, unjoined, unmatched = None, tuple[str, ...](), tuple[str, ...]()
     if labels is not None:
-        joined, unjoined = join(labels, folder.videos, (*_TEXTS, *_COUNTS, "features"))
-    empty, partial = [], []
-    names = list(folder.videos)
+        joined, unjoined, unmatched = join(labels, folder.videos, (*_TEXTS, *_COUNTS, "features"))
+    names, empty, partial = list(folder.videos), [], []
     group_rows = max(1, _GROUP_BYTES // (4 * folder.facts.width))
     schema = _schema(folder.facts)
     with TableOutput(out, _joined_schema(schema, folder.facts, by, joined)) as output:
@@ -138,7 +140,11 @@ def aggregate(
             output.write(columns)
         output.close()
     return Aggregated(
-        videos=len(folder.videos), empty=tuple(empty), partial=tuple(partial), unjoined=unjoined
+        videos=len(folder.videos),
+        empty=tuple(empty),
+        partial=tuple(partial),
+        unjoined=unjoined,
+        unmatched=unmatched,
     )
 
 
@@ -168,11 +174,11 @@ _NAMES: Final = ("path", "video", "file", "filename")
 
 def join(
     path: Path, videos: Mapping[str, ListedVideo], taken: Sequence[str]
-) -> tuple[Any, tuple[str, ...]]:
+) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
     """Return the columns of a CSV file for videos. Types are inferred from the values.
 
-    A row belongs to the video with its name or path; a relative path is relative to the folder of
-    the file. Rows of other videos are ignored.
+    A row belongs to the video with its name or path, or with its file name if only one video has
+    it; a relative path is relative to the folder of the file. Rows of other videos are left out.
 
     Args:
         path: CSV file; its first line names the columns, one of them path, video, file or filename.
@@ -181,7 +187,7 @@ def join(
 
     Returns:
         pyarrow table with a row for each video, in order, null for videos without a row in the
-        file; and the names of these videos.
+        file; the names of these videos; and the keys of rows that match no video.
 
     Raises:
         ConfigError: the file cannot be read, is malformed, has two rows for one video, no row for
@@ -200,7 +206,7 @@ def join(
     clash = [name for name in others if name in taken or others.count(name) > 1]
     if clash:
         raise ConfigError(f"column {clash[0]} of {path} is already in the table; rename it")
-    rows = _rows(path, table.column(key).to_pylist(), videos)
+    rows, unmatched = _rows(path, table.column(key).to_pylist(), videos)
     without = tuple(name for name in videos if name not in rows)
     if len(without) == len(videos):
         raise ConfigError(
@@ -209,7 +215,7 @@ def join(
             f"{next((video.path for video in videos.values()), '')}"
         )
     row_numbers = pyarrow.array([rows.get(name) for name in videos], pyarrow.int64())
-    return table.select(others).take(row_numbers), without
+    return table.select(others).take(row_numbers), without, unmatched
 
 
 def _is_key(column: str) -> bool:
@@ -237,15 +243,19 @@ def _read(path: Path) -> Any:
 
 def _rows(
     path: Path, keys: Sequence[str | None], videos: Mapping[str, ListedVideo]
-) -> dict[str, int]:
-    """Return the row number of each video in the file, from 0."""
+) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Return the row number of each video in the file, from 0, and keys that match no video."""
     by_path = {normpath(video.path): name for name, video in videos.items()}
+    files = Counter(Path(path).name for path in by_path)
+    by_file = {file: name for path, name in by_path.items() if files[file := Path(path).name] == 1}
     rows: dict[str, int] = {}
+    unmatched = []
     for row, key in enumerate(key or "" for key in keys):
         key = key.strip()
         path_of_key = normpath(encodable(str((path.parent / key).absolute()))) if key else ""
-        name = key if key in videos else by_path.get(path_of_key)
+        name = key if key in videos else by_path.get(path_of_key, by_file.get(key))
         if name is None:
+            unmatched += [key] if key else []
             continue
         if name in rows:
             raise ConfigError(
@@ -253,4 +263,4 @@ def _rows(
                 "keep one of them"
             )
         rows[name] = row
-    return rows
+    return rows, tuple(unmatched)

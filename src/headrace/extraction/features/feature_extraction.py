@@ -127,9 +127,10 @@ class FeatureEstimate(Estimate):
             reason = "no sample could be computed" if self.missing else "nothing is left to compute"
             yield f"Time: not estimated, {reason}"
         else:
+            chunks = counted(self.chunks - self.done - self.cached, "chunk")
             yield (
                 f"Time: about {seconds(self.seconds)} on {counted(self.workers, 'worker')} for the "
-                f"others, estimated from {counted(self.tried, 'sample')} in one"
+                f"{chunks} to compute, estimated from {counted(self.tried, 'sample')} on one worker"
             )
 
 

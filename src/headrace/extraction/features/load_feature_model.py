@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from headrace.errors import BackendError, ConfigError, first_line, in_words
+from headrace.errors import BackendError, ConfigError, did_you_mean, first_line, in_words
 from headrace.extraction.extraction_options import name_list
 from headrace.extraction.features.model_spec import (
     FeatureModelSpec,
@@ -206,12 +206,16 @@ def _build(spec: OwnModel) -> Any:
     """
     module, _, name = spec.build.partition(":")
     try:
-        build = getattr(import_module(module), name)
+        imported = import_module(module)
     except Exception as error:
         raise ConfigError(
             f"cannot import {spec.build}: {in_words(error)}; give module:function, as Python finds "
             "it from here (PYTHONPATH=. for a file in this folder)"
         ) from error
+    build = getattr(imported, name, None)
+    if build is None:
+        advice = did_you_mean(name, vars(imported)) or "give module:function"
+        raise ConfigError(f"the module {module} has no function {name!r}; {advice}")
     try:
         call = build()
     except Exception as error:

@@ -234,7 +234,7 @@ class ProxyEstimate(PixelEstimate):
     def size_basis(self) -> str:
         """Basis of the estimated size, in words."""
         share = percent((self.num_bytes or 0) / self.original_bytes)
-        return f"{share} of the originals, estimated from {counted(self.samples, 'frame')}"
+        return f"{share} of the originals, estimated from {counted(self.tried, 'frame')}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -237,7 +237,7 @@ _EXTRACTION_PARTS: Final = {
     "prepare": "preprocessing",
     "transfer": "the transfer to the device",
     "model": "the model",
-    "encode": "encoding pictures",
+    "encode": "encoding",
     "write": "writing files",
     "compare": "comparing proxies with their originals",
 }
@@ -283,7 +283,7 @@ def find_extraction_bound(session: Session, metrics: Metrics) -> Finding | None:
         evidence=(
             f"Shares of the work: {parts}.",
             f"{subject} busy {busy} of the time.",
-            *_amplification_evidence(metrics, "frame used" if "model" in costs else "picture"),
+            *_amplification_evidence(metrics, "frame used"),
         ),
         advice=advised("extract", top, share_facts(session, metrics, share)),
     )

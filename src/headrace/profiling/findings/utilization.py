@@ -41,7 +41,7 @@ def stage_loads(session: Session) -> tuple[StageUtilization, ...]:
     On a busy machine, waits for a core are subtracted, and the time in which frames flowed is
     shortened so that the busiest stage stays as busy as it was.
     """
-    seconds = _flow_seconds(session)
+    seconds = flow_seconds(session)
     if not seconds:
         return ()
     loads = tuple(_measure_stage(stage, seconds) for stage in session.stages)
@@ -69,7 +69,7 @@ def _without_waits(loads: Sequence[StageUtilization]) -> tuple[StageUtilization,
     )
 
 
-def _flow_seconds(session: Session) -> float:
+def flow_seconds(session: Session) -> float:
     """Return the time from the start of the first step to the last output, without outages.
 
     0 without steps.
@@ -102,7 +102,7 @@ def outage_seconds(session: Session) -> float:
 
 def occupancy(queue: QueueRecord, session: Session) -> float:
     """Return the mean occupancy of a queue while frames flowed."""
-    return min(1.0, queue.occupancy_mean * queue.elapsed_seconds / _flow_seconds(session))
+    return min(1.0, queue.occupancy_mean * queue.elapsed_seconds / flow_seconds(session))
 
 
 def _measure_stage(stage: StageRecord, seconds: float) -> StageUtilization:
