@@ -108,19 +108,17 @@ class LookaheadWindow:
         """
         check_integers(1, lookahead=lookahead)
         due_bytes, first = due_bytes or frame_bytes, lookahead or batch_frames
-        held_bytes = _held_bytes(
-            memory_budget, size, frame_bytes, due_bytes, codec_bytes, batch_frames
-        )
+        held = _held_bytes(memory_budget, size, frame_bytes, due_bytes, codec_bytes, batch_frames)
 
         def window(due: float) -> "LookaheadWindow":
-            later_frames = (held_bytes - due) / (later_bytes or due_bytes)
+            later_frames = (held - due) / (later_bytes or due_bytes)
             later, requests = max(0, int(later_frames * (1 - _RUN_AHEAD))), lookahead
             if requests is None:
                 max_requests = _EPOCHS_AHEAD * int(gop_lengths.sum())
                 mean_held = max(1, int(later * _FILLED))
                 widest = lookahead_for(gop_lengths, mean_held, each_once=each_once)
                 requests = max(batch_frames, min(max_requests, widest))
-            return cls(lookahead=requests, first=first, later_frames=later, held_bytes=held_bytes)
+            return cls(lookahead=requests, first=first, later_frames=later, held_bytes=held)
 
         raw = window(batch_frames * due_bytes)
         if later_bytes is None:
