@@ -98,7 +98,8 @@ def headline(result: TimedResult, many: TimedResult | None, chart: str) -> str:
     conditions = (
         f"Batches of {parameters['batch_size']} uniformly random frames of {about['videos']} "
         f"videos, H.264, {width}×{height} to {size(result)}, on {parameters['workers']} cores, "
-        "once the lookahead is full:"
+        "once the lookahead is full; speeds and speedups are medians over the rounds, each for "
+        "itself:"
     )
     return "\n\n".join(
         [

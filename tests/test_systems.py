@@ -130,7 +130,7 @@ def read_all(videos: list[Path]) -> list[int]:
     with new.CameraLoader(folder / "cameras.json", group_num=1, size=(16, 16)) as cameras:
         batches += [batch.frames for batch in cameras]
     dataset = new.FrameDataset(videos, size=(16, 16))
-    batches += [sample["frame"] for sample in dataset.__getitems__([3, 0, 20])]
+    batches += [sample["frames"] for sample in dataset.__getitems__([3, 0, 20])]
     with new.open(videos[0]) as video:
         batches += [video[5], video[2:9:3]]
     batches += [new.read_clip(videos[0], 0, 4)] + [

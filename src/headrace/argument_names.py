@@ -56,6 +56,14 @@ _NAMES: tuple[tuple[str, dict[str, str]], ...] = (
             "clips": "clips=RandomClips(num_frames=16), or UniformClips for clips in order",
         },
     ),
+    ("boundary", {"clips": "clips=RandomClips(num_frames=16, boundary='pad')"}),
+    (
+        "weights",
+        {
+            "clips": "clips=RandomClips(num_frames=16, weights=weights)",
+            "sampling": "sampling=UniformFrames(over=weights)",
+        },
+    ),
     ("batch_sampler sampler", {"sampling": "sampling", "clips": "clips"}),
     ("clips_per_video num_clips_per_video", {"num_clips": "num_clips"}),
     (
@@ -81,7 +89,8 @@ _NAMES: tuple[tuple[str, dict[str, str]], ...] = (
     ),
     ("device_id num_gpus", {"gpu": "gpu", "decoding": "decoding=DecoderConfig.on_gpu(0)"}),
 )
-"""(names in PyTorch, torchvision, PyTorchVideo, decord, DALI or LeRobot; argument → suggestion).
+"""(names in PyTorch, torchvision, PyTorchVideo, decord, DALI, LeRobot, or of another argument's own
+arguments; argument → suggestion).
 The suggestion for the first argument that the called function has is shown."""
 
 _SUGGESTIONS = {name: texts for names, texts in _NAMES for name in names.split()}

@@ -93,12 +93,14 @@ def test_clip_index_and_doctor_print_their_results(holds, call, tmp_path, monkey
     """Damage found by --verify is listed by later commands."""
     monkeypatch.chdir(tmp_path)
     write_clip(tmp_path / "turned", KINDS["rotated_90"])
+    write_clip(tmp_path / "cut", KINDS["preroll"])
     damage.hls_text(tmp_path / "list.mp4")
     check = "index good.mp4 --check-mappings mappings.json"
     lines = (
         "clip good.mp4 --start 10 --num-frames 4 --show show.png",
         "index good.mp4 turned.mp4 list.mp4 gone",
         *("index bad.mp4", "index --verify bad.mp4", "index bad.mp4"),
+        "index --verify good.mp4 cut.mp4",
         *("doctor --parity good.mp4", "doctor --parity bad.mp4"),
         *("index good.mp4 --export-mappings mappings.json", check),
     )

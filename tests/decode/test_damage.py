@@ -121,9 +121,9 @@ def test_a_damaged_frame_is_named_with_source_and_time(written, tmp_path):
         assert (error.missing, error.source) == ((30, 31), str(bad))
         assert error.pts == index.pts[30]
         assert str(caught.value) == (
-            f"frame 30 and 1 more of {bad} cannot be decoded (at 1.000 s): the file is damaged "
-            "there; on_error='skip' (--on-error skip) leaves such frames out, 'conceal' keeps them "
-            "as FFmpeg repairs them; or copy the file again"
+            f"frame 30 of {bad} cannot be decoded (at 1.000 s), nor 1 more of the requested "
+            "frames: the file is damaged there; on_error='skip' (--on-error skip) leaves such "
+            "frames out, 'conceal' keeps them as FFmpeg repairs them; or copy the file again"
         )
         assert [n for n, _ in decoder.run(DecodeJob((40,)))] == [40]
 

@@ -180,7 +180,7 @@ def test_loaders_treat_streams_as_videos(path):
     with headrace.FrameDataset(sources, size=None) as frames:
         for place, (video, index) in {5: (0, 5), 20: (1, 3), 50: (2, 3)}.items():
             picture = torch.from_numpy(expected[video][index]).movedim(-1, 0)
-            assert torch.equal(frames[place]["frame"], picture)
+            assert torch.equal(frames[place]["frames"], picture)
 
 
 def test_each_stream_has_its_own_index(path, tmp_path):

@@ -204,7 +204,7 @@ def test_times_equal_the_file_s(tmp_path):
 def test_damage_ends_the_reading_after_the_good_frames_before_it(damaged, good, tmp_path):
     iterator = iter(batches(damaged))
     assert [numbers(next(iterator)) for _ in range(4)][3] == list(range(24, 30))
-    with pytest.raises(DecodeError, match="frame 30 and 1 more") as caught:
+    with pytest.raises(DecodeError, match=r"frame 30 of .* nor 1 more") as caught:
         next(iterator)
     assert caught.value.missing == (30, 31)
     first = damage.damage_packets(good, tmp_path / "first.mp4", ordinals=[0])

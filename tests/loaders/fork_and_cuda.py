@@ -44,10 +44,10 @@ def outcome(path: Path, context: str) -> str:
     gpu = FrameDataset([path], SIZE, decoding=DecoderConfig.on_gpu(0))
     try:
         loader = DataLoader(gpu, num_workers=1, multiprocessing_context=context)
-        found = next(iter(loader))["frame"][0]
+        found = next(iter(loader))["frames"][0]
     except RAISED as error:
         return str(error)
-    return "equal" if torch.equal(found, FrameDataset([path], SIZE)[0]["frame"]) else "other"
+    return "equal" if torch.equal(found, FrameDataset([path], SIZE)[0]["frames"]) else "other"
 
 
 def main() -> None:

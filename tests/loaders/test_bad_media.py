@@ -244,7 +244,7 @@ def test_a_dataset_gives_others_in_place_of_bad_frames(opener, videos, good, wor
     assert {video for video, _ in found} == {0, 2, 3}
     others = [n for n in range(80) if found[n][1] != n % 40]
     assert min(others) >= 40  # the good video is given as it is
-    for pixels, index in samples(batches, "frame", "index"):
+    for pixels, index in samples(batches, "frames", "index"):
         assert torch.equal(pixels, good[index])
 
 

@@ -35,17 +35,17 @@ def test_items_are_frames_with_their_places_in_the_order_asked_for(frames, plain
     """Doubles share no memory."""
     assert len(frames) == 113 == frames.population.num_frames
     item = frames[41]
-    assert item["frame"].shape == (3, *SIZE)
-    assert item["frame"].dtype == torch.uint8
+    assert item["frames"].shape == (3, *SIZE)
+    assert item["frames"].dtype == torch.uint8
     assert (item["video"], item["index"]) == (1, 1)
     assert item["pts_seconds"] == pytest.approx(1 / 30)
     items = frames.__getitems__(RANDOM_IDS)
     where = np.array([(item["video"], item["index"]) for item in items]).T
     assert frames.population.frame_ids(*where).tolist() == RANDOM_IDS
-    assert all(torch.equal(each["frame"], plain.of(each)) for each in (item, *items))
+    assert all(torch.equal(each["frames"], plain.of(each)) for each in (item, *items))
     one, two, three = frames.__getitems__([3, 3, 4])
-    one["frame"].zero_()
-    assert all(torch.equal(item["frame"], plain.of(item)) for item in (two, three))
+    one["frames"].zero_()
+    assert all(torch.equal(item["frames"], plain.of(item)) for item in (two, three))
     assert frames.__getitems__([]) == []
 
 
@@ -73,12 +73,18 @@ def test_workers_open_files_for_themselves_and_leave_the_parents_alone(frames, p
     picked = [0, 1, 2, 3, 41, 42, 43, 44]
     options = {"batch_size": 4, "num_workers": 2, "collate_fn": with_counters}
     for batch, theirs in DataLoader(frames, sampler=picked, **options):
-        assert torch.equal(batch["frame"], plain.of(batch))
+        assert torch.equal(batch["frames"], plain.of(batch))
         assert theirs.opens == 1
         assert theirs.frames_delivered == 4
         mine_again = frames[44]
-        assert torch.equal(mine_again["frame"], plain.of(mine_again))
+        assert torch.equal(mine_again["frames"], plain.of(mine_again))
     assert frames.counters.opens == mine.opens
+
+
+@pytest.mark.parametrize("door", ["frame items", "clip items"])
+def test_a_batch_of_a_stock_dataloader_is_shown(loader, door):
+    batch = next(iter(DataLoader(loader(door, size=(32, 48)), batch_size=2)))
+    assert len(headrace.Batch(batch).show().strips) > 0
 
 
 def test_no_more_files_are_open_than_allowed(loader, videos, tmp_path):
@@ -187,7 +193,7 @@ def test_workers_read_no_index_and_give_the_same(loader, plain, tmp_path, method
     shutil.rmtree(store.folder)
     picked = {"sampler": [42, 0, 41, 41], "collate_fn": with_counters}
     [(batch, cost)] = DataLoader(frames, **picked, **how)
-    assert torch.equal(batch["frame"], plain.of(batch))
+    assert torch.equal(batch["frames"], plain.of(batch))
     assert cost.packets_read < 10
     assert frames.counters == headrace.DecodeCounters()
     clips.set_epoch(0)
@@ -235,7 +241,7 @@ def test_batches_are_those_of_the_loader(rows, row_frames, loader, sampling, wor
     expected = loader(files=rows, sampling=sampling, batch_size=16, num_threads=1)
     sampler = EpochSampler(row_frames, sampling)
     batches = DataLoader(row_frames, batch_size=16, sampler=sampler, num_workers=workers)
-    found = [said(batch, "frame") for batch in epochs(batches)]
+    found = [said(batch, "frames") for batch in epochs(batches)]
     assert found == [said(batch, "frames") for batch in epochs(expected)]
     if isinstance(sampling, UniformFrames) and sampling.over == rows.weights:
         assert 4 not in {row for (row,) in samples(expected, "row")}
@@ -252,8 +258,8 @@ def test_a_frame_in_two_rows_is_decoded_once_and_both_have_memory_of_their_own(
     assert same[0]["index"] == same[1]["index"]
     assert [item["row"] for item in same] == [0, 1]
     assert [item["label"] for item in same] == [*map(rows.classes["label"].index, ("run", "jump"))]
-    same[0]["frame"].zero_()
-    assert torch.equal(same[1]["frame"], plain.of(same[1]))
+    same[0]["frames"].zero_()
+    assert torch.equal(same[1]["frames"], plain.of(same[1]))
 
 
 def test_clips_are_inside_their_rows_and_have_the_columns_of_the_manifest(rows, row_clips, plain):

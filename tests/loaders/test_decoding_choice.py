@@ -32,7 +32,7 @@ def ways_of(videos, loader, how):
     """Return calls that decode frames through each door except loaders."""
     return (
         lambda: loader("clip items", decoding=how, stride=1)[3]["frames"],
-        lambda: loader("frame items", decoding=how)[70]["frame"],
+        lambda: loader("frame items", decoding=how)[70]["frames"],
         lambda: headrace.read_clip(videos[0], num_frames=4, stride=1, decoding=how),
         lambda: np.concatenate(
             [b.frames for b in headrace.read_frames(videos[:1], size=SIZE, decoding=how)]
@@ -125,10 +125,10 @@ def test_datasets_and_readers_give_the_same_frames_by_torchcodec(loader, videos)
 @needs_torchcodec
 def test_workers_that_are_forked_decode_by_torchcodec_too(loader):
     dataset = loader("frame items", decoding=TORCHCODEC)
-    here = dataset[30]["frame"]
+    here = dataset[30]["frames"]
     workers = {"num_workers": 1, "multiprocessing_context": "fork"}
     [batch] = DataLoader(dataset, sampler=[30], **workers)
-    assert torch.equal(batch["frame"][0], here)
+    assert torch.equal(batch["frames"][0], here)
 
 
 def is_close(found, expected) -> bool:
@@ -202,4 +202,4 @@ def test_where_there_is_no_gpu_frames_stay_on_the_cpu_and_a_dataset_decodes_ther
     with pytest.raises(ConfigError, match=r"device must be 'cpu', where frames stay, got 'meta'"):
         loader(decoding=auto, device="meta")
     here, there = loader("frame items", decoding=AUTO), loader("frame items")
-    assert torch.equal(here[30]["frame"], there[30]["frame"])
+    assert torch.equal(here[30]["frames"], there[30]["frames"])

@@ -140,5 +140,5 @@ def test_a_dataloader_gives_the_batches_of_the_loader(loader, frames, sampling):
     stock = DataLoader(frames, batch_size=10, sampler=sampler, num_workers=2)
     names = ("video", "index", "pts_seconds")
     for mine, theirs in zip(epochs(each), epochs(stock), strict=True):
-        assert torch.equal(mine.frames, theirs["frame"])
+        assert torch.equal(mine.frames, theirs["frames"])
         assert all(torch.equal(mine[name], theirs[name]) for name in names)

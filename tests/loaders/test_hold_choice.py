@@ -26,7 +26,7 @@ def choice(hold="auto", *, frames=400, is_random=True, sample_frames=1):
     room = {"memory_budget": (frames + 3 * 16) * RAW, "frame_bytes": RAW, "batch_frames": 16}
     return HoldChoice(
         **{"hold": hold, "shape": SHAPE, "gop_lengths": GOPS, "clock": SYSTEM_CLOCK},
-        window_of=partial(LookaheadWindow.of, GOPS, **room),
+        window_of=partial(LookaheadWindow.of, GOPS, size=SHAPE.size, **room),
         sample_frames=sample_frames,
         is_random=is_random,
     )
@@ -95,7 +95,9 @@ def test_packed_frames_in_waiting_stay_in_the_budget_and_are_reported(loader):
     assert each.lookahead > plain.lookahead
 
 
-WINDOW = partial(LookaheadWindow.of, np.tile(GOPS, 2), frame_bytes=196_608, batch_frames=128)
+WINDOW = partial(
+    *(LookaheadWindow.of, np.tile(GOPS, 2)), size=(256, 256), frame_bytes=196_608, batch_frames=128
+)
 
 
 @given(
@@ -106,7 +108,7 @@ WINDOW = partial(LookaheadWindow.of, np.tile(GOPS, 2), frame_bytes=196_608, batc
 )
 def test_a_window_and_two_batches_stay_inside_the_budget(batches, batch_frames, frame_bytes, gops):
     budget = batches * batch_frames * frame_bytes
-    sizes = {"frame_bytes": frame_bytes, "batch_frames": batch_frames}
+    sizes = {"size": (1, 1), "frame_bytes": frame_bytes, "batch_frames": batch_frames}
     window = LookaheadWindow.of(np.array(gops), memory_budget=budget, **sizes)
     assert window.held_bytes + 2 * batch_frames * frame_bytes <= budget
     assert 0 <= window.later_frames + batch_frames <= window.held_bytes // frame_bytes

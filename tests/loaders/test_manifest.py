@@ -81,6 +81,14 @@ def test_two_manifests_may_have_the_same_classes():
     assert held_out.values(np.array([0]))["label"].tolist() == [1]
 
 
+def test_a_column_without_classes_is_an_error_with_the_columns():
+    rows = [{"path": "a.mp4", "lable": "dog", "class": 3}]
+    for manifest in (Manifest.of_rows(rows), Manifest.of_rows(rows * 2).subset([0])):
+        for name in ("label", "class"):
+            with pytest.raises(KeyError, match=f"text labels '{name}'; it has path, lable, class"):
+                manifest.classes[name]
+
+
 def test_a_subset_keeps_classes_and_forgets_other_videos():
     manifest = Manifest.of_rows(ROWS)
     some = manifest.subset(manifest.columns["label"] == "dogs")

@@ -113,7 +113,7 @@ def test_datasets_take_proxies(videos, proxies, plain, loader, workers):
     assert len(frames) == len(originals)
     picked = [3, 50, 70, 112]
     found = list(DataLoader(frames, sampler=picked, batch_size=2, num_workers=workers))
-    pixels = torch.cat([each["frame"] for each in found]).movedim(-3, -1)
+    pixels = torch.cat([each["frames"] for each in found]).movedim(-3, -1)
     assert np.array_equal(pixels.numpy(), np.concatenate(plain.frames)[picked])
     clips = [loader("clip items", each, stride=1) for each in (proxies.all(videos), videos)]
     assert len({*map(len, clips)}) == 1

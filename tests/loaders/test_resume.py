@@ -178,7 +178,9 @@ def test_a_state_of_something_else_is_refused(loader, layout, twins, tmp_path, r
         left = {key: value for key, value in begun.state_dict().items() if key != name}
         begun.load_state_dict({**left, **given})
 
-    layouts = {"turned": turned, "fewer": fewer}
+    renamed = shutil.copytree(twins, tmp_path / "renamed")
+    (renamed / "b.mp4").rename(renamed / "c.mp4")
+    layouts = {"turned": turned, "fewer": fewer, "renamed": renamed}
     refused("states", resume=resume, without=without, a=a, b=b, other=other, **layouts)
 
 

@@ -101,9 +101,9 @@ def test_loaders_and_datasets_yield_the_frames_of_the_reader(loader, asked):
     assert batches[0].original_size.shape == (2, 2)
     frames = loader("frame items", files, **shape)
     for item in frames.__getitems__([47, 0, 13, 30, 13]):
-        assert torch.equal(item["frame"], expected[item["video"]][item["index"]])
+        assert torch.equal(item["frames"], expected[item["video"]][item["index"]])
     batch = next(iter(DataLoader(frames, batch_size=4, num_workers=0)))
-    assert torch.equal(batch["frame"], expected[0][:4])
+    assert torch.equal(batch["frames"], expected[0][:4])
     clips = loader("clip items", files, clip_len=3, stride=2, start=1, **shape)
     assert torch.equal(clips[1]["frames"], expected[1][1:6:2])
 

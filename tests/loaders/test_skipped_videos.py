@@ -59,7 +59,7 @@ def test_rows_of_a_manifest_are_counted_too(mixed, loader, refused):
     rows = [{"path": str(path)} for path in mixed[:3]]
     rows += [{"path": str(mixed[1]), "start_seconds": 900 + k, "label": "a"} for k in range(2)]
     rows = [{"label": "b", "start_seconds": 0, **row} for row in rows]
-    said = rf"3 of 3 videos and 5 rows cannot be used .*: {mixed[0]}, {mixed[1]}, {mixed[1]}; "
+    said = rf"1 of 3 videos and 2 of 5 rows cannot be used .*: {mixed[0]}, {mixed[1]}, {mixed[1]}; "
     with pytest.warns(SkippedVideosWarning, match=said):
         loader(files=Manifest.of_rows(rows), on_error="skip")
     refused("skipped_videos", good=Manifest.of_rows(rows[1:]))

@@ -69,7 +69,7 @@ def _as_items(videos, options, tmp_path):
     parts = torch.randperm(TOTAL, generator=torch.Generator().manual_seed(0)).split(40)
     with FrameDataset(videos, **options) as items:
         came = (item for ids in parts for item in items.__getitems__(ids.tolist()))
-        frames = placed((item["video"], item["index"], item["frame"]) for item in came)
+        frames = placed((item["video"], item["index"], item["frames"]) for item in came)
         return frames, items.counters.frames_decoded
 
 
@@ -189,7 +189,7 @@ def test_workers_of_a_stock_loader_share_the_folder(videos, store, disk, plain):
     for is_first in (True, False):
         decoded, options = 0, {"batch_size": 32, "num_workers": 1}
         for batch, counters in DataLoader(items, collate_fn=with_counters, **options):
-            assert torch.equal(batch["frame"], plain.of(batch))
+            assert torch.equal(batch["frames"], plain.of(batch))
             decoded = counters.frames_decoded
         assert (decoded > 0) == is_first
         items.close()

@@ -63,15 +63,14 @@ def test_a_transform_gets_uint8_frames_and_the_sample_on_request(
         return opened[1] if door.endswith("items") else next(iter(opened))
 
     def said(sample):
-        return {key: str(value) for key, value in sample.items() if key != name}
+        return {key: str(value) for key, value in sample.items() if key != "frames"}
 
     seen, given = [], dict(options)
     files = request.getfixturevalue(given.pop("files")) if "files" in given else None
     of_batch = {} if door.endswith("items") else {"batch_transform": lambda means: means * 2}
-    name = "frame" if door == "frame items" else "frames"
     plain, found = first(), first(transform=WithSample(look), **of_batch)
-    expected = plain[name].float().mean((-1, -2))
-    assert torch.equal(found[name], expected * 2 if of_batch else expected)
+    expected = plain["frames"].float().mean((-1, -2))
+    assert torch.equal(found["frames"], expected * 2 if of_batch else expected)
     rows = map(plain.sample, range(len(plain))) if of_batch else [plain]
     assert seen == [said(row) for row in rows]
 
@@ -129,7 +128,7 @@ def drawing(loader):
 def test_items_of_a_dataset_draw_alike_in_any_process(drawing, workers):
     def of_pass(sampler, workers=0):
         batches = DataLoader(drawing, batch_size=9, sampler=sampler, num_workers=workers)
-        return torch.cat([batch["frame"] for batch in batches])
+        return torch.cat([batch["frames"] for batch in batches])
 
     sampler = EpochSampler(drawing, ShuffledFrames())
     first, second = (of_pass(sampler, workers) for _ in range(2))
@@ -138,9 +137,9 @@ def test_items_of_a_dataset_draw_alike_in_any_process(drawing, workers):
 
 
 def test_items_without_set_epoch_draw_again(drawing):
-    assert not torch.isin(drawing[3]["frame"], drawing[3]["frame"]).any()
+    assert not torch.isin(drawing[3]["frames"], drawing[3]["frames"]).any()
     drawing.set_epoch(0)
-    assert torch.equal(drawing[3]["frame"], drawing[3]["frame"])
+    assert torch.equal(drawing[3]["frames"], drawing[3]["frames"])
 
 
 def test_a_wrapper_that_reads_frames_one_by_one_gets_one_warning(loader):

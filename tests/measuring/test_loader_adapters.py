@@ -186,7 +186,7 @@ def test_frames_equal_those_of_headrace_bit_for_bit(written, store, size):
     with FrameDataset(files, size=size, index_store=store) as frames:
         assert len(plain) == len(frames)
         for number in [*range(0, len(frames), 5), len(frames) - 1]:
-            assert torch.equal(plain[number], frames[number]["frame"]), number
+            assert torch.equal(plain[number], frames[number]["frames"]), number
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def damaged(tmp_path):
 def test_damage_ends_the_run_and_earlier_results_remain(tiny, folder, damaged):
     session = tiny(source=damaged).run()
     assert session.outcome == "failed"
-    assert session.error.startswith(f"frame 30 and 1 more of {damaged} cannot be decoded")
+    assert session.error.startswith(f"frame 30 of {damaged} cannot be decoded")
     assert sum(session.steps.frames) == 30 == len(annotated_frames(folder))
     assert session.outputs == VIDEO_AND_LINES
 

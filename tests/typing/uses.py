@@ -162,7 +162,7 @@ def stock_loaders(files: list[str], index_file: str) -> None:
     frames = FrameDataset(files, size=(64, 64))
     sampler = EpochSampler(frames, batch_size=8, sampling=ShuffledFrames())
     for batch in DataLoader(frames, batch_size=8, sampler=sampler, num_workers=2):
-        print(batch["frame"])
+        print(batch["frames"])
     assert_type(frames[3]["video"], int)
     cameras = CameraStreamDataset(index_file, size=(64, 64))
     slots = CameraStreamSampler(cameras, group_num=2)

@@ -38,6 +38,11 @@ def test_folders_survive_the_index_file(folder):
     assert read.cameras == found.cameras
 
 
+def test_a_layout_is_printed_as_its_counts(folder):
+    layout = CameraLayout.of_folders([folder / "videos"], lambda _: 5)
+    assert str(layout) == "clips: 2, moments: 10, cameras: front, left, right"
+
+
 def test_cameras_are_sorted_or_as_requested(folder):
     path = index_of(folder, {str(folder / "videos"): {"night": 5}})
     assert CameraLayout.read(path).cameras == ("front", "left", "right")

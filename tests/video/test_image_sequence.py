@@ -109,7 +109,7 @@ def test_loaders_accept_sequences_and_videos(folder, tmp_path, expected):
 def test_datasets_and_read_frames_accept_sequences(folder, expected):
     frames = ImageSequence(folder / "%05d.png", rate=10)
     with headrace.FrameDataset([frames], size=None) as dataset:
-        assert np.array_equal(dataset[9]["frame"].movedim(0, -1).numpy(), expected[9])
+        assert np.array_equal(dataset[9]["frames"].movedim(0, -1).numpy(), expected[9])
     found = [batch.frames for batch in headrace.read_frames([frames], workers=2)]
     assert np.array_equal(np.concatenate(found), expected)
 

@@ -124,6 +124,26 @@ def test_a_truncated_file_is_indexed_with_a_problem(written, tmp_path):
     assert index.problems
 
 
+@pytest.mark.parametrize("codec", ["h264", "hevc", "mpeg4"])
+def test_verifying_keeps_the_index_of_every_frame(written, tmp_path, codec):
+    """A frame that no packet outputs is damaged, and moves no other frame."""
+    good = written(SynthClip(codec=codec, b_frames=2))
+
+    def blank(ordinal, payload):
+        return [bytes(len(payload)) if ordinal in (13, 15) else payload]
+
+    bad = damage.rewrite_packets(good, tmp_path / "bad.mp4", blank)
+    index, verified = (StreamIndex.scan(bad, count_by=by) for by in (None, "decode"))
+    assert (len(index), len(verified)) == (48, 48)
+    assert np.array_equal(verified.packet_index, index.packet_index)
+    assert np.array_equal(verified.pts, index.pts)
+    assert np.array_equal(verified.gop_start, index.gop_start)
+    assert [verified.frame_status.is_damaged(verified.frame_index_of(k)) for k in (12, 13, 15)] == [
+        *(False, True, True)
+    ]
+    assert any("output no frame" in problem for problem in verified.problems)
+
+
 def test_a_zero_display_matrix_is_ignored_with_a_problem(written, tmp_path):
     broken = rewrite_mp4.zero_display_matrix(written("rotated_90"), tmp_path / "zero.mp4")
     index = StreamIndex.scan(broken)
@@ -144,7 +164,9 @@ def test_real_clips_have_the_frames_they_present(name, frames, packets):
     index = StreamIndex.scan(real_clip(name))
     assert (len(index), index.packets) == (frames, packets)
     if packets > frames:
-        assert StreamIndex.scan(real_clip(name), count_by="decode").counted_by == "decode"
+        verified = StreamIndex.scan(real_clip(name), count_by="decode")
+        assert all(verified.frame_status.knows(k) for k in range(frames))
+        assert np.array_equal(verified.packet_index, index.packet_index)
 
 
 def test_frame_rate_is_exact_for_ntsc(scanned):

@@ -341,7 +341,7 @@ class SamplingVariants:
             items = dataset.__getitems__(wanted)
         for frame, item, pixels in zip(wanted, items, loaded, strict=True):
             expected = plain[frame]
-            if not (torch.equal(item["frame"], expected) and torch.equal(pixels, expected)):
+            if not (torch.equal(item["frames"], expected) and torch.equal(pixels, expected)):
                 index, frame_index = self.videos.indexes[item["video"]], item["index"]
                 at = f" (at {index.seconds(frame_index):.3f} s)"
                 raise unequal_frame(index, frame_index, "the baseline", at)

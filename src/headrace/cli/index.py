@@ -14,7 +14,7 @@ from headrace.cli.progress import progress
 from headrace.cli.sources import read_text, sources_of
 from headrace.config_fields import CAMERAS
 from headrace.errors import ConfigError, MediaError
-from headrace.profiling.number_format import shortened
+from headrace.profiling.number_format import counted, shortened
 from headrace.redaction import masked
 
 if TYPE_CHECKING:
@@ -67,7 +67,10 @@ def index(
     rate: RateFlag = None,
     json: JsonFlag = False,
 ) -> None:
-    """Index videos: a table of their properties and problems."""
+    """Index videos: a table of their properties and problems.
+
+    The exit code is 1 for a file without an index, and 3 if other problems are listed.
+    """
     _check_layout_options(context, layout)
     if layout == "cameras":
         _index_cameras(paths, out, sync, tolerance_ms, rate, cameras, reference, as_json=json)
@@ -75,6 +78,7 @@ def index(
     from headrace.decode.index_store import IndexStore
     from headrace.decode.torchcodec_decoder import check_frame_mappings, to_frame_mappings
     from headrace.errors import ConfigError, MediaError
+    from headrace.profiling.session import NOT_ALL
 
     files = sources_of(paths, rate=rate, stream=stream)
     if (export_mappings or check_mappings) and len(files) != 1:
@@ -93,10 +97,13 @@ def index(
             rows[-1]["problems"] += wrong
             is_bad = is_bad or bool(wrong)
     print(json_format.dumps(rows, indent=1) if json else "\n".join(_table(rows)))
+    has_problems = any(row["problems"] for row in rows)
+    if verify and not (json or has_problems):
+        print(f"no damage found in {counted(len(rows), 'file')}")
     if store.counters.damaged:
         print(f"{store.counters.damaged} damaged index entries rebuilt", file=sys.stderr)
-    if is_bad:
-        raise typer.Exit(1)
+    if has_problems:
+        raise typer.Exit(1 if is_bad else NOT_ALL)
 
 
 def _check_layout_options(context: typer.Context, layout: str) -> None:
@@ -164,10 +171,18 @@ def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a line per video, followed by its problems."""
     lines = [_COLUMNS, *map(_row, rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    all_problems = [(), *(row["problems"] for row in rows)]
-    for values, problems in zip(lines, all_problems, strict=True):
+    for values, notes in zip(lines, [[], *map(_notes, rows)], strict=True):
         yield "  ".join(map(str.ljust, values, widths)).rstrip()
-        yield from (f"  ! {problem}" for problem in problems)
+        yield from (f"  {note}" for note in notes)
+
+
+def _notes(row: dict[str, Any]) -> list[str]:
+    """Return the problems of a video, and why it has fewer frames than packets."""
+    notes = [f"! {problem}" for problem in row["problems"]]
+    if row.get("counted_by") == "packets" and row["frames"] < row["packets"]:
+        hidden = row["packets"] - row["frames"]
+        notes.append(f"{counted(hidden, 'packet')} hidden by an edit list or the codec: no damage")
+    return notes
 
 
 def _path(path: str) -> str:
@@ -256,12 +271,9 @@ def _index_cameras(
 
 
 def _conclude_cameras(layout: "CameraLayout", problems: list[str], *, as_json: bool) -> None:
-    frames = sum(clip.num_frames for clip in layout.clips)
     if as_json:
         clips = [{"folder": str(clip.folder), "frames": clip.num_frames} for clip in layout.clips]
         facts = {"cameras": layout.cameras, "clips": clips, "problems": problems}
         print(json_format.dumps(facts, indent=1))
     else:
-        names = ", ".join(layout.cameras)
-        size = f"{len(layout.clips)} clips, {frames} moments, {len(layout.cameras)} cameras"
-        print("\n".join([f"{size}: {names}", *problems]), file=sys.stderr)
+        print(layout, *problems, sep="\n", file=sys.stderr)

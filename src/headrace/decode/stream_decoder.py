@@ -58,10 +58,10 @@ POLICIES: Final = (
 def undecodable(index: StreamIndex, missing: Sequence[int], reason: str) -> DecodeError:
     """Return the error of missing frames, ascending; `reason` includes the advice."""
     first = missing[0]
-    others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    others = f", nor {len(missing) - 1} more of the requested frames" if len(missing) > 1 else ""
     return DecodeError(
-        f"frame {first}{others} of {index.source} cannot be decoded "
-        f"(at {index.seconds(first):.3f} s): {reason}",
+        f"frame {first} of {index.source} cannot be decoded "
+        f"(at {index.seconds(first):.3f} s){others}: {reason}",
         source=str(index.source),
         pts=int(index.pts[first]),
         missing=missing,

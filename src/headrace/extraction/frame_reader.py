@@ -183,7 +183,7 @@ class FrameReader:
             with closing(self._buffers), closing(parts):
                 yield from self._assemble(parts)
         videos = [loss for loss in self.losses[num_losses:] if loss.index is None]
-        warn_skipped(videos, f"{len(self._videos)} videos", "losses")
+        warn_skipped(videos, f"{len(videos)} of {len(self._videos)} videos", "losses")
 
     def _assemble(self, parts: Iterator[FilledPart]) -> Iterator[FrameBatch]:
         parts_of_batch: list[FilledPart] = []

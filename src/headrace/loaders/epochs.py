@@ -168,6 +168,11 @@ def check_identity(state: dict[str, int], identity: dict[str, int], needed: str)
     if not isinstance(state, Mapping):
         raise ConfigError(f"a state must be a dict from state_dict(), got {type(state).__name__}")
     check_state_version(state)
+    if "checksum" not in state:
+        raise ConfigError(
+            "this is not the state of a loader or sampler: it has "
+            f"{', '.join(map(str, state)) or 'no entry'}; give the result of state_dict()"
+        )
     if any(state.get(name) != value for name, value in identity.items()):
         counts = {name: value for name, value in identity.items() if name != "checksum"}
         differences = ", ".join(
@@ -176,7 +181,8 @@ def check_identity(state: dict[str, int], identity: dict[str, int], needed: str)
             if state.get(name) != value
         )
         differences = differences or (
-            f"{', '.join(counts)} are the same, but the files, their order or the sampling differ"
+            f"{', '.join(counts)} are the same, but the name or size of a file, the order of the "
+            "files, or the sampling differs"
         )
         raise ConfigError(
             f"the state is of another loader: {differences}; resume with the same {needed}"

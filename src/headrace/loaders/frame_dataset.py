@@ -45,8 +45,8 @@ _CHUNK_SLOTS = 1024
 class FrameItem(TypedDict):
     """A frame with its video, index and time."""
 
-    frame: Any
-    """uint8 [3, H, W] in [0, 255], RGB, upright; or the result of `transform`."""
+    frames: Any
+    """The frame, uint8 [3, H, W] in [0, 255], RGB, upright; or the result of `transform`."""
     row: int
     """Position of the row in the manifest; for a list of videos, the same as `video`. The other
     columns of the row are entries too: `item["label"]`."""
@@ -127,12 +127,6 @@ class FrameDataset(ItemDataset[FrameItem]):
             max_open=max_open,
             spill=spill,
         )
-        manifest = self._sampled.manifest
-        if manifest is not None and "frame" in manifest.columns:
-            raise ConfigError(
-                "the manifest has a column 'frame', which is the name of the pixels in items of a "
-                "FrameDataset; rename the column"
-            )
         self._single, self._decoded_for_single, self._is_warned = 0, 0, False
 
     @property
@@ -200,7 +194,7 @@ class FrameDataset(ItemDataset[FrameItem]):
             pixels = pixels.copy() if is_repeated else pixels
             item = {
                 **entries[k],
-                "frame": torch.from_numpy(pixels).movedim(-1, -3),
+                "frames": torch.from_numpy(pixels).movedim(-1, -3),
                 "video": int(self._videos.number[video[k]]),
                 "index": int(index[k]),
                 "pts_seconds": float(seconds[k]),
@@ -212,9 +206,9 @@ class FrameDataset(ItemDataset[FrameItem]):
     def _apply_transform(self, items: list[FrameItem], ids: NDArray[np.int64]) -> list[FrameItem]:
         if self._transform is None:
             return items
-        frames = [item["frame"] for item in items]
+        frames = [item["frames"] for item in items]
         samples = [
-            {name: value for name, value in item.items() if name != "frame"} for item in items
+            {name: value for name, value in item.items() if name != "frames"} for item in items
         ]
         epoch = self._current_epoch
         if epoch is None:
@@ -225,7 +219,7 @@ class FrameDataset(ItemDataset[FrameItem]):
             seeds = [int(word) for word in draws.words(ids)]
             results = transform_samples(self._transform, frames, samples, seeds)
         for item, frame in zip(items, results, strict=True):
-            item["frame"] = frame
+            item["frames"] = frame
         return items
 
 

@@ -223,7 +223,8 @@ class FrameLoader(PlannedLoader[Batch]):
 
     @property
     def too_short(self) -> tuple[int, ...]:
-        """Indices of videos or rows that `boundary="skip"` skips."""
+        """Positions in the given list of videos, or rows of the manifest, that are shorter than a
+        clip and skipped; only with `boundary="skip"` of the sampler of clips."""
         short = self._epochs.order(0).too_short
         if self._sampled.rows is None:
             return tuple(self._videos.number[[*short]].tolist())

@@ -71,6 +71,7 @@ class LookaheadWindow:
         gop_lengths: NDArray[np.int64],
         *,
         memory_budget: int,
+        size: tuple[int, int],
         frame_bytes: int,
         due_bytes: int | None = None,
         later_bytes: int | None = None,
@@ -89,6 +90,7 @@ class LookaheadWindow:
         Args:
             gop_lengths: int64 [GOPs] of all videos.
             memory_budget: Bytes.
+            size: (height, width) of a frame in a batch, for messages.
             frame_bytes: Bytes of a frame in a batch.
             due_bytes: Bytes of a decoded frame for the current batch; None: `frame_bytes`.
             later_bytes: Bytes of a packed frame that waits for a later batch; None: frames wait
@@ -106,17 +108,17 @@ class LookaheadWindow:
         """
         check_integers(1, lookahead=lookahead)
         due_bytes, first = due_bytes or frame_bytes, lookahead or batch_frames
-        held_bytes = _held_bytes(memory_budget, frame_bytes, due_bytes, codec_bytes, batch_frames)
+        held = _held_bytes(memory_budget, size, frame_bytes, due_bytes, codec_bytes, batch_frames)
 
         def window(due: float) -> "LookaheadWindow":
-            later_frames = (held_bytes - due) / (later_bytes or due_bytes)
+            later_frames = (held - due) / (later_bytes or due_bytes)
             later, requests = max(0, int(later_frames * (1 - _RUN_AHEAD))), lookahead
             if requests is None:
                 max_requests = _EPOCHS_AHEAD * int(gop_lengths.sum())
                 mean_held = max(1, int(later * _FILLED))
                 widest = lookahead_for(gop_lengths, mean_held, each_once=each_once)
                 requests = max(batch_frames, min(max_requests, widest))
-            return cls(lookahead=requests, first=first, later_frames=later, held_bytes=held_bytes)
+            return cls(lookahead=requests, first=first, later_frames=later, held_bytes=held)
 
         raw = window(batch_frames * due_bytes)
         if later_bytes is None:
@@ -140,7 +142,12 @@ def _due_frames(
 
 
 def _held_bytes(
-    memory_budget: int, frame_bytes: int, due_bytes: int, codec_bytes: int, batch_frames: int
+    memory_budget: int,
+    size: tuple[int, int],
+    frame_bytes: int,
+    due_bytes: int,
+    codec_bytes: int,
+    batch_frames: int,
 ) -> int:
     """Return the bytes of a budget for held frames; raise ConfigError if they are too few."""
     reserved = min(codec_bytes, memory_budget // _CODECS_SHARE)
@@ -150,9 +157,9 @@ def _held_bytes(
         needed = min(batches + codec_bytes, batches * _CODECS_SHARE // (_CODECS_SHARE - 1) + 1)
         raise ConfigError(
             f"a memory budget of {_mebibytes(memory_budget)} MiB does not hold three batches "
-            f"of {batch_frames} frames of {frame_bytes} bytes (the caller's, the next one, and "
-            f"frames decoded for it) and the codecs: {_mebibytes(needed)} MiB are "
-            "needed; raise it, or ask for a smaller batch or size"
+            f"of {batch_frames} frames of size {size}, {frame_bytes} bytes each (the caller's, the "
+            f"next one, and frames decoded for it) and the codecs: {_mebibytes(needed)} MiB are "
+            "needed; ask for a smaller size or batch, or for more memory"
         )
     return held_bytes
 

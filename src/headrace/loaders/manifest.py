@@ -15,6 +15,7 @@ from headrace.errors import ConfigError
 from headrace.loaders.manifest_rows import (
     CONSUMED,
     Classes,
+    ClassNames,
     Column,
     RowPlaces,
     check_classes,
@@ -157,7 +158,10 @@ class Manifest:
             video=np.array([videos[video] for video in paths], np.int64),
             segments=tuple(segment_of(row, at) for row, at in zip(table, where, strict=True)),
             columns=columns,
-            classes={name: classes for name, (classes, _) in labels.items()},
+            classes=ClassNames(
+                {name: classes for name, (classes, _) in labels.items()},
+                *(places.name, ", ".join(headers)),
+            ),
             numbers={name: numbers for name, (_, numbers) in labels.items()},
         )
 

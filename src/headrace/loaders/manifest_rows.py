@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,20 @@ Column = NDArray[Any]
 
 Classes = Mapping[str, Sequence[str]]
 """Column of labels → names of its classes; a class number is a position in them."""
+
+
+class ClassNames(dict[str, tuple[str, ...]]):
+    """Column of text labels → names of its classes; KeyError for another column lists all."""
+
+    def __init__(self, names: Mapping[str, tuple[str, ...]], table: str, columns: str) -> None:
+        super().__init__(names)
+        self._table, self._columns = table, columns
+
+    def __missing__(self, column: str) -> NoReturn:
+        raise KeyError(
+            f"{self._table} has no column of text labels {column!r}; it has {self._columns}"
+        )
+
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}")
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")

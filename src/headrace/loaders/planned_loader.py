@@ -128,7 +128,8 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
 
     @property
     def quarantined(self) -> tuple[FrameLoss, ...]:
-        """Known bad frames and videos, which are not sampled."""
+        """Known bad frames and videos, which are not sampled: one entry per frame. Frames of one
+        decode have the same `cause`, which names the first of them."""
         return self._epochs.quarantine.entries
 
     def _plan_epochs(self, sampler: Sampler, shard: Shard) -> Epochs:
@@ -156,6 +157,7 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
             LookaheadWindow.of,
             gop_lengths,
             memory_budget=parse_bytes(options.memory_budget),
+            size=self._shape.size,
             frame_bytes=frame_bytes,
             due_bytes=self._shape.frame_bytes(self._shape.size),
             codec_bytes=options.thread_count() * self._videos.codec_bytes,

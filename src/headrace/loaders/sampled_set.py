@@ -61,12 +61,14 @@ class SampledSet:
             rank=rank,
             ranks=ranks,
         )
-        sampled, total = cls(videos=videos), f"{len(videos.indexes) + len(videos.skipped)} videos"
+        sampled = cls(videos=videos)
+        totals = {"videos": (videos.skipped, len(videos.indexes) + len(videos.skipped))}
         if isinstance(given, Manifest):
             sampled = cls.of_rows(given, videos, skip_bad=skip_bad)
-            total += f" and {len(given)} rows"
+            totals["rows"] = sampled.skipped_rows, len(given)
         if rank == 0:
-            warn_skipped(sampled.skipped, total)
+            counts = (f"{len(bad)} of {of} {noun}" for noun, (bad, of) in totals.items() if bad)
+            warn_skipped(sampled.skipped, " and ".join(counts))
         return sampled
 
     @classmethod

@@ -49,19 +49,19 @@ def _located(error: MediaError, where: str) -> MediaError:
 
 
 def warn_skipped(
-    errors: Sequence[MediaError | FrameLoss], of: str, listed: str = "skipped_videos"
+    errors: Sequence[MediaError | FrameLoss], counts: str, listed: str = "skipped_videos"
 ) -> None:
     """Warn once of skipped media: their number, the first names, and the attribute with all.
 
     Args:
         errors: One per skipped video, row or clip; empty: no warning.
-        of: Total with its noun: "11 videos".
+        counts: Their number among all, with the noun: "2 of 11 videos".
         listed: Attribute that lists all of them.
     """
     if errors:
         are = "is" if len(errors) == 1 else "are"
         warnings.warn(
-            f"{len(errors)} of {of} cannot be used and {are} skipped: {_names(errors)}; "
+            f"{counts} cannot be used and {are} skipped: {_names(errors)}; "
             f"`{listed}` lists all of them, with reasons",
             SkippedVideosWarning,
             stacklevel=frames_of_headrace(),

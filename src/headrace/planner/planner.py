@@ -264,6 +264,7 @@ def loader_budget(
         LookaheadWindow.of(
             gop_lengths,
             memory_budget=parse_bytes(config.memory_budget),
+            size=config.size,
             frame_bytes=frame_bytes,
             later_bytes=packed_bytes,
             codec_bytes=codec_bytes,

@@ -89,6 +89,11 @@ class CameraLayout:
     left_out: tuple[CameraClip, ...] = ()
     """Clips of `of_folders` without a readable camera."""
 
+    def __str__(self) -> str:
+        """Return the number of clips and moments, and the cameras."""
+        moments = sum(clip.num_frames for clip in self.clips)
+        return f"clips: {len(self.clips)}, moments: {moments}, cameras: {', '.join(self.cameras)}"
+
     @property
     def sources(self) -> tuple[Source, ...]:
         """Every camera of every clip, existing or not, clip by clip."""
@@ -249,7 +254,8 @@ def _with_frame_count(
 
 
 def _content(path: Path) -> dict[str, dict[str, int]]:
-    with file_errors(f"cannot read {path}", "give a camera index"):
+    fix = "give a camera index, as `headrace index --layout cameras FOLDER --out FILE` writes it"
+    with file_errors(f"cannot read {path}", fix):
         if path.stat().st_size > _MAX_BYTES:
             raise ConfigError(f"{path} is larger than {_MAX_BYTES >> 20} MiB; is it an index?")
         text = path.read_bytes()

@@ -64,6 +64,13 @@ class ReferenceResult:
     """Indices of packets that output two frames; the first frame is assigned to the packet
     before."""
 
+    def damage(self, num_packets: int, num_shown: int) -> tuple[str, ...]:
+        """Describe the damage in a stream, of whose packets `num_shown` are to be shown."""
+        missing = num_shown - len(self.frames)
+        reported = f"damage is reported at {len(self.reported)} of {num_packets} packets"
+        withheld = f"{missing} of {num_shown} packets output no frame"
+        return (reported,) * bool(self.reported) + (withheld,) * (missing > 0)
+
 
 def reference_frames(
     frames: Iterable[DecodedFrame], codec: str, *, held: int

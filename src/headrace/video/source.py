@@ -136,9 +136,11 @@ class Source:
                 source=shown,
             ) from error
         if not stat.S_ISREG(status.st_mode):
-            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
+            kind, fix = "not a regular file", ""
+            if stat.S_ISDIR(status.st_mode):
+                kind, fix = "a folder", ", or for all of its videos headrace.find_videos([it])"
             raise OpenError(
-                f"cannot open {self}: it is {kind}; give the path of a video file",
+                f"cannot open {self}: it is {kind}; give the path of a video file{fix}",
                 source=str(self),
             )
         if status.st_size == 0:

@@ -94,7 +94,9 @@ class StreamIndex:
 
         By default frames are counted by packets, or by decoding if packets do not define them
         (fields, missing or duplicate times, a start that is not a clean keyframe): see
-        `counted_by`. With `count_by="decode"` every later read is compared with this decode.
+        `counted_by`. With `count_by="decode"` every later read is compared with this decode; frames
+        keep their indices, also around damage, unless the decode contradicts order or times of the
+        packets.
         Cost: reads the file; decodes one frame, or every frame if it counts by decoding.
 
         Raises:
@@ -104,25 +106,30 @@ class StreamIndex:
         source = Source.of(source)
         fingerprint = source.fingerprint()
         table = read_packets(source)
-        if count_by == "packets" or (count_by is None and not needs_decoding(table)):
-            shown = np.flatnonzero(table.is_shown)
-            pts = table.shown_pts
-            packet_index = shown[np.argsort(pts[shown], kind="stable")]
-            return _build(source, fingerprint, table, packet_index, pts[packet_index], "packets")
+        shown = np.flatnonzero(table.is_shown)
+        by_packets = shown[np.argsort(table.shown_pts[shown], kind="stable")]
+        is_defined = count_by == "packets" or not needs_decoding(table)
+        if is_defined and count_by != "decode":
+            return _build(source, fingerprint, table, by_packets, table.shown_pts[by_packets])
         is_unverified = bool(
             (table.random_access[table.is_keyframe] == RandomAccess.UNVERIFIED).any()
         )
         reference = read_reference(source, table, twice=count_by == "decode")
-        if reference.reported:
-            damage = f"damage is reported at {len(reference.reported)} of {len(table)} packets"
-            table = replace(table, problems=(*table.problems, damage))
+        damage = reference.damage(len(table), len(shown))
+        table = replace(table, problems=(*table.problems, *damage))
         if is_unverified and table.info.codec not in KEYFRAME_RULES:
             table = replace(table, is_keyframe=verify_keyframes(source, table, reference))
         packet_index = np.array([*reference.frames], np.int64)
         pts = np.array([frame.pts for frame in reference.frames.values()], np.int64)
-        index = _build(source, fingerprint, table, packet_index, pts, "decode", reference.doubled)
-        is_complete = not reference.reported and len(index) >= int(table.is_shown.sum())
-        if is_unverified or not is_complete or count_by == "decode":
+        counted_by: CountBy = "decode"
+        if (
+            is_defined
+            and np.array_equal(packet_index, by_packets[np.isin(by_packets, packet_index)])
+            and np.array_equal(pts, table.shown_pts[packet_index])
+        ):  # a frame without output keeps its index, so that verifying moves no other frame
+            packet_index, pts, counted_by = by_packets, table.shown_pts[by_packets], "packets"
+        index = _build(source, fingerprint, table, packet_index, pts, counted_by, reference.doubled)
+        if is_unverified or damage or count_by == "decode":
             index.frame_status.note(0, len(index), undamaged(index, reference, 0, len(index)))
         return index
 
@@ -349,7 +356,7 @@ def _build(
     table: PacketTable,
     packet_index: NDArray[np.int64],
     pts: NDArray[np.int64],
-    count_by: CountBy,
+    counted_by: CountBy = "packets",
     doubled: tuple[int, ...] = (),
 ) -> StreamIndex:
     if not len(packet_index):
@@ -387,14 +394,7 @@ def _build(
         needs_one_codec=table.needs_one_codec,
         frame_status=FrameStatus(len(packet_index)),
         packets=len(table),
-        counted_by=count_by,
+        counted_by=counted_by,
         is_seekable=has_times,
-        problems=table.problems + _missing_frames(table, len(packet_index), count_by),
+        problems=table.problems,
     )
-
-
-def _missing_frames(table: PacketTable, num_frames: int, count_by: CountBy) -> tuple[str, ...]:
-    expected = int(table.is_shown.sum())
-    if count_by == "packets" or num_frames >= expected:
-        return ()
-    return (f"{expected - num_frames} of {expected} packets output no frame",)

@@ -145,7 +145,7 @@ def check_alignment(alignment: object, layout: CameraLayout) -> None:
         )
 
 
-_POLICIES = "choose on_missing='drop', 'mask' or 'repeat' in Alignment"
+_POLICIES = "loaders accept it with Alignment(on_missing='drop'), 'mask' or 'repeat'"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -178,7 +178,7 @@ class AlignedClip:
     reference: int | None
     """Position of the reference camera; None for a clock."""
     reference_name: str
-    """For messages: "the first camera", "camera front", "clock lidar"."""
+    """For messages: "camera front", "clock lidar"."""
     reference_seconds: NDArray[np.float64]
     """float64, ascending: times of all moments of the reference, delivered or not."""
 
@@ -302,7 +302,7 @@ class AlignedClip:
         index = self.indexes[camera]
         first = index if self.reference is None else self.indexes[self.reference]
         is_index, length = self.alignment.sync == "index", len(self.reference_seconds)
-        by_time = self._rates(first, index) if is_index else ", or raise tolerance_ms"
+        by_time = self._rates(first, index) if is_index else "; or raise tolerance_ms"
         missing = rows[self.frames[rows, camera] == MISSING]
         if len(missing):
             moment = int(missing[0])
@@ -340,15 +340,15 @@ class AlignedClip:
         )
 
     def _rates(self, first: StreamIndex, other: StreamIndex) -> str:
-        """Return advice to align by time, if the frame rates differ by more than 1 %."""
-        rates = first.frame_rate, other.frame_rate
-        if max(rates) * 100 <= min(rates) * 101:
-            return ""
-        reference_rate, rate = (f"{float(rate):.3g}" for rate in rates)
-        return (
-            f"; or, as it has {rate} frames/s and {self.reference_name} {reference_rate}, align "
-            "them by time with sync='nearest' or 'previous'"
+        """Return advice to match by time; with the frame rates, if they differ by more than 1 %."""
+        advice, rates = (
+            "; sync='nearest' (--sync nearest) matches by time",
+            (first.frame_rate, other.frame_rate),
         )
+        if max(rates) * 100 <= min(rates) * 101:
+            return advice
+        reference_rate, rate = (f"{float(rate):.3g}" for rate in rates)
+        return f"{advice}: it has {rate} frames/s, {self.reference_name} {reference_rate}"
 
 
 def _choose_reference(
@@ -367,8 +367,7 @@ def _choose_reference(
         camera = cameras.index(alignment.reference)
     else:
         return None, alignment.reference
-    is_first = camera == 0 and alignment.reference is None
-    return camera, "the first camera" if is_first else f"camera {cameras[camera]}"
+    return camera, f"camera {cameras[camera]}"
 
 
 def _match_frames(

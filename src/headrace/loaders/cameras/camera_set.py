@@ -103,7 +103,7 @@ class CameraSet:
             count = len(skipped)
             raise ConfigError(f"no clip of {count} has a frame to deliver; the first: {skipped[0]}")
         if rank == 0:
-            warn_skipped(skipped, f"{len(chosen)} clips")
+            warn_skipped(skipped, f"{len(skipped)} of {len(chosen)} clips")
         return cls(
             layout=layout, clips=tuple(clips), skipped=tuple(skipped), moments_dropped=dropped
         )
