@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.profiling import run_records
+from headrace.profiling import step_records
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.session import Session
 from headrace.report.session_charts import step_chart
@@ -14,17 +14,17 @@ STEPS = 299
 SLOW_STEP = Loop(fetch=2, step=40)
 
 
-def part(name: str, ms: float, *, steps: int = STEPS, **others: float) -> run_records.StepPart:
-    return run_records.StepPart(**{"name": name, "steps": steps, "ms": ms, "cpu_ms": ms, **others})
+def part(name: str, ms: float, *, steps: int = STEPS, **others: float) -> step_records.StepPart:
+    return step_records.StepPart(**{"name": name, "steps": steps, "ms": ms, "cpu_ms": ms, **others})
 
 
-def with_inside(session: Session, *parts: run_records.StepPart, **fields: object) -> Session:
-    inside = run_records.InsideStep(parts=parts, **fields)
+def with_inside(session: Session, *parts: step_records.StepPart, **fields: object) -> Session:
+    inside = step_records.InsideStep(parts=parts, **fields)
     return changed(session, loader=changed(session.loader, inside=inside))
 
 
 def seen_at(location: str, share: float) -> dict[str, object]:
-    place = run_records.StepPlace(
+    place = step_records.StepPlace(
         location=location, function="log_images", part="rest", share=share
     )
     return {"samples": 100, "places": (place,)}
@@ -116,10 +116,10 @@ def test_an_older_record_has_no_parts() -> None:
     ],
 )  # fmt: skip
 def test_memory_growth_is_a_finding_with_the_kept_tensors(made_by, change):
-    growth = run_records.MemoryGrowth(
+    growth = step_records.MemoryGrowth(
         where="host", step_bytes=1.5e6, first_bytes=500_000_000, last_bytes=950_000_000
     )
-    kept = run_records.KeptTensors(
+    kept = step_records.KeptTensors(
         shape=(16, 10), dtype="float32", device="cpu", made_by=made_by, tensors=300
     )
     loop = simulate_loop(SLOW_STEP)

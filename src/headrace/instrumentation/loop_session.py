@@ -22,19 +22,21 @@ from headrace.instrumentation.step_parts import LOADING, StepTotals
 from headrace.profiling.provenance import record_of
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.run_records import (
-    MAX_PLACES,
     DecodingRecord,
-    InsideStep,
-    KeptTensors,
     LoaderRecord,
-    MemoryGrowth,
     QueueRecord,
     Setup,
     StageRecord,
+)
+from headrace.profiling.session import Session, Step
+from headrace.profiling.step_records import (
+    MAX_PLACES,
+    InsideStep,
+    KeptTensors,
+    MemoryGrowth,
     StepPart,
     StepPlace,
 )
-from headrace.profiling.session import Session, Step
 from headrace.profiling.trace import NAME, write_trace
 from headrace.report.folder import write_run
 from headrace.runtime.distribution import Distribution

@@ -8,8 +8,8 @@ from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.findings.loop_simulation import LoopLoad
 from headrace.profiling.number_format import megabytes, three_digits
 from headrace.profiling.number_format import whole_percent as percent
-from headrace.profiling.run_records import InsideStep, KeptTensors, StepPlace
 from headrace.profiling.session import Session
+from headrace.profiling.step_records import InsideStep, KeptTensors, StepPlace
 
 MODEL, EVALUATION, GIL, OWN_CODE = "model", "evaluation", "GIL", "own code"
 """Causes that are not a single part: forward and backward; forwards and batches in a few steps;
