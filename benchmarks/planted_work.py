@@ -43,6 +43,8 @@ class Loop:
     """Bytes per batch, read from a file outside the page cache."""
     collate: float = 0.2
     """Work per batch in `collate_fn`."""
+    counting: float = 0.0
+    """Additional work per batch in `collate_fn`: a loop in Python, which holds the GIL."""
     layers: int = 1
     """Layers of the model, for forward and backward."""
     frozen: int = 0
@@ -101,6 +103,9 @@ PLANTED: Final[dict[str, Planted]] = {
     "slow decoding": Planted(Loop(fetch=24), _LOADING),
     "slow augmentation": Planted(Loop(augment=20, layers=2), _LOADING),
     "slow collating": Planted(Loop(collate=20, workers=1), _LOADING),
+    "slow Python collating": Planted(
+        Loop(counting=9, workers=2), ("loader workers",), words="Half of the work in collate_fn"
+    ),
     "slow disk": Planted(Loop(read_bytes=32 << 20, batches=120), _LOADING),
     "too few workers": Planted(Loop(fetch=30, own=8, workers=1), _LOADING),
     "too many workers": Planted(
@@ -143,7 +148,7 @@ PLANTED: Final[dict[str, Planted]] = {
 """Name → loop."""
 HALVES: Final = {
     "Half of the work in __getitem__": ("fetch", "uneven", "augment", "read_bytes", "late_fetch"),
-    "Half of the work in collate_fn": ("collate",),
+    "Half of the work in collate_fn": ("collate", "counting"),
     "Half of the work at": ("own", "synced_writes", "late_own"),
     "Log half as often": ("log_lines",),
 }
@@ -343,6 +348,9 @@ def _hog(is_over: threading.Event) -> None:
 
 def _collate(loop: Loop, samples: Sequence[torch.Tensor]) -> torch.Tensor:
     work(loop.collate)
+    end = time.thread_time() + loop.counting / 1e3
+    while time.thread_time() < end:
+        sum(number * number for number in range(100))
     return torch.stack(list(samples))
 
 

@@ -201,6 +201,7 @@ def _build_loader(
     costs = costs_of(measured)
     loop_cpu_ms = fmean(step.cpu_ns for step in measured) / 1e6 if measured else None
     working = [step.working for step in measured if step.working]
+    waiting = [step.waiting for step in measured if step.waiting]
     is_known = bool(costs) and len(costs) == len(measured)
     batch_cpu_ms = fmean(cost.cpu_ns for cost in costs) / 1e6 if is_known else None
     if loop_cpu_ms is not None and not loader.workers:
@@ -217,6 +218,7 @@ def _build_loader(
         waits_of=waits_of,
         loop_cpu_ms=loop_cpu_ms,
         thread_cpu_ms=_mean_ms([times.cpu_ns for times in working]),
+        wait_cpu_ms=_mean_ms([times.cpu_ns for times in waiting]),
         batch_cpu_ms=batch_cpu_ms,
         late_share=fmean(ready_ns > step.request_ns for step, ready_ns in transfers)
         if transfers

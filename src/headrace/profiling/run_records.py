@@ -208,6 +208,9 @@ class LoaderRecord(Record):
     decoder: Text | None = None
     """Library with which the code of the dataset opens videos: `PyAV`, `OpenCV`. None: not found,
     or an older record."""
+    collate: Text | None = None
+    """First line of a collate function of the user, `train.py:9`; `default`: that of PyTorch. None:
+    not known, or an older record."""
     workers: NonNegativeInt | None = None
     """Worker processes; 0: the loop loads each batch itself, on request; None: not known."""
     prefetch_factor: PositiveInt | None = None
@@ -227,6 +230,9 @@ class LoaderRecord(Record):
     """CPU time of the loop's process per step, without loading the batch."""
     thread_cpu_ms: NonNegativeFloat | None = None
     """CPU time of the loop's thread per step, after the arrival of the batch."""
+    wait_cpu_ms: NonNegativeFloat | None = None
+    """CPU time of the loop's thread per step, up to the arrival of the batch; None: not known, or
+    an older record."""
     batch_cpu_ms: NonNegativeFloat | None = None
     """CPU time to load a batch, in any process; None: not recorded."""
     late_share: Share | None = None

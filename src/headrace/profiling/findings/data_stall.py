@@ -13,6 +13,7 @@ from headrace.profiling.findings.inside_step import (
 )
 from headrace.profiling.findings.loader_changes import (
     best_loader_change,
+    costliest_part,
     is_bound_by_queue_transfer,
 )
 from headrace.profiling.findings.loop_simulation import QUIET, LoopLoad, loop_seconds
@@ -77,11 +78,15 @@ def _describe_step(load: LoopLoad) -> Finding:
 
 
 def _describe_wait(load: LoopLoad) -> Finding:
+    bound, cause = _find_bound(load) if load.waiting >= _MAJORITY else None, ""
+    if bound in ("loading", "loader workers") and load.batches:
+        cause = costliest_part(load)
     total = _total(load, is_first=load.waiting >= _MAJORITY)
     return Finding(
         headline=f"{_waiter(load)} waits for data {percent(load.waiting)} of the time: "
         f"{three_digits(load.wait_ms)} of the {total}.",
-        bound_by=(_find_bound(load),) if load.waiting >= _MAJORITY else (),
+        bound_by=(bound,) if bound else (),
+        cause=cause,
         evidence=(*_loading_evidence(load), *_length_evidence(load)),
         is_corrected=load.is_corrected,
         advice=best_loader_change(load),
@@ -195,9 +200,14 @@ def _loading_evidence(load: LoopLoad) -> Iterator[str]:
         yield f"{percent(loader.late_share)} of the batches were not ready when requested."
     if loader.handover_wait_ms is not None and load.waiting >= WAITING:
         yield (
-            f"Of the wait, {three_digits(loader.handover_wait_ms)} ms were for the transfer of a "
-            "ready batch from its worker."
+            f"Of the wait, {three_digits(load.sent_ms)} ms were for the transfer of a ready batch "
+            "from its worker."
         )
+        if load.stalled_ms > load.sent_ms:
+            yield (
+                f"For {three_digits(min(load.stalled_ms, load.wait_ms))} ms, a worker computed its next batch and did "
+                "not send the ready one, as in a loop of Python, which holds the GIL."
+            )
 
 
 def _length_evidence(load: LoopLoad) -> Iterator[str]:

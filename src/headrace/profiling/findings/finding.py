@@ -73,8 +73,8 @@ class Finding:
     """Bottlenecks, the busiest first; several if they cannot be ranked, empty if none is known."""
     cause: str = ""
     """Cause of a slow step: one of its parts, for example `checkpointing`, or `model`,
-    `evaluation`, `GIL`, `own code`. Cause of a late rank: one of the parts, data, or waits for a
-    core. Empty: not known, or the step is not the bottleneck."""
+    `evaluation`, `GIL`, `own code`. Cause of slow loading: `__getitem__` or `collate_fn`. Cause of
+    a late rank: one of the parts, data, or waits for a core. Empty: not known."""
     evidence: tuple[str, ...] = ()
     """Figures for and against the headline, one sentence each."""
     change: str | None = None
