@@ -51,6 +51,8 @@ class Loop:
     """Layers before the model that run without gradients."""
     slow_optimizer: bool = False
     """Whether the optimizer loops over many small parameters in Python."""
+    own_optimizer: float = 0.0
+    """Work per step in an optimizer of the user."""
     own: float = 0.0
     """Work per step in the code of the loop."""
     synced_writes: int = 0
@@ -124,6 +126,9 @@ PLANTED: Final[dict[str, Planted]] = {
     "frozen model": Planted(Loop(frozen=40), _STEP, "forward without gradients"),
     "inference": Planted(Loop(layers=40, trains=False), _STEP, "forward without gradients"),
     "slow optimizer": Planted(Loop(slow_optimizer=True), _STEP, "optimizer"),
+    "slow optimizer of the user": Planted(
+        Loop(own_optimizer=20), _STEP, "optimizer", f"Half of the work at {_SCRIPT}"
+    ),
     "logging at every step": Planted(Loop(log_lines=400), _STEP, "logging"),
     "frequent evaluations": Planted(Loop(eval_every=10), _STEP, "evaluation"),
     "frequent checkpoints": Planted(Loop(save_every=5), _STEP, "checkpointing"),
@@ -149,7 +154,7 @@ PLANTED: Final[dict[str, Planted]] = {
 HALVES: Final = {
     "Half of the work in __getitem__": ("fetch", "uneven", "augment", "read_bytes", "late_fetch"),
     "Half of the work in collate_fn": ("collate", "counting"),
-    "Half of the work at": ("own", "synced_writes", "late_own"),
+    "Half of the work at": ("own", "own_optimizer", "synced_writes", "late_own"),
     "Log half as often": ("log_lines",),
 }
 """Start of an advice → fields that it halves."""
@@ -240,6 +245,20 @@ class Model(torch.nn.Module):
         return logits
 
 
+class OwnOptimizer(torch.optim.SGD):
+    """Optimizer with work of its own."""
+
+    def __init__(self, parameters: Iterable[torch.nn.Parameter], milliseconds: float) -> None:
+        """Work `milliseconds` at each step."""
+        super().__init__(parameters, lr=1e-3)
+        self._milliseconds = milliseconds
+
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Work, then change the parameters."""
+        work(self._milliseconds)
+        super().step(closure)
+
+
 def _layers(count: int) -> list[torch.nn.Module]:
     return [torch.nn.Conv2d(3, 3, 7, padding=3) for _ in range(count)]
 
@@ -257,7 +276,11 @@ class Trainer:
         self._loop, self._folder = loop, folder
         self.model: torch.nn.Module = Model(loop)
         self._frozen = torch.nn.Sequential(*_layers(loop.frozen))
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), foreach=False)
+        self.optimizer: torch.optim.Optimizer = torch.optim.AdamW(
+            self.model.parameters(), foreach=False
+        )
+        if loop.own_optimizer:
+            self.optimizer = OwnOptimizer(self.model.parameters(), loop.own_optimizer)
         for part in self.model.get_submodule("many").parameters():
             part.grad = torch.ones_like(part)
         self._log = logging.getLogger("planted")

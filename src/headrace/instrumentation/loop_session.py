@@ -286,6 +286,7 @@ def build_inside_step(loop: LoopRecorder, steps: Sequence[LoopStep]) -> InsideSt
         loading_places=_find_places(totals, totals.samples[LOADING], is_loading=True),
         growth=tuple(_find_growth(loop.memory)),
         kept=_build_kept(loop.memory),
+        kept_since=loop.memory.kept_since,
     )
 
 
@@ -332,9 +333,7 @@ def _measure_gil_waits(totals: StepTotals, steps: Sequence[LoopStep]) -> dict[st
 
 def _find_places(totals: StepTotals, samples: int, *, is_loading: bool) -> tuple[StepPlace, ...]:
     places = [
-        StepPlace(
-            location=place.location, function=place.function, part=part, share=count / samples
-        )
+        StepPlace(**place._asdict(), part=part, share=count / samples)
         for (part, place), count in totals.places.most_common()
         if (part == LOADING) == is_loading
     ]
@@ -347,8 +346,10 @@ def _find_growth(memory: MemoryReadings) -> list[MemoryGrowth]:
         MemoryGrowth(
             where=where,
             step_bytes=growth[0],
-            first_bytes=growth[1],
+            first_bytes=getattr(growth[1], where),
             last_bytes=getattr(memory.readings[-1], where),
+            first_step=growth[1].step,
+            last_step=memory.readings[-1].step,
         )
         for where in places
         if (growth := memory.growth(where))

@@ -35,6 +35,8 @@ class StepPlace(Record):
     function: Text
     part: Text
     """Part of the step; `loading`: the wait for a batch."""
+    in_optimizer: bool = False
+    """Whether the line is in the step of the user's own optimizer."""
     share: Share
     """Share of the samples of the steps; of `loading`, share of the samples of the waits."""
 
@@ -45,15 +47,19 @@ class MemoryGrowth(Record):
     where: Literal["host", "device"]
     """`host`: main memory of the process; `device`: memory of tensors on the GPU."""
     step_bytes: NonNegativeFloat
-    """Growth per step."""
+    """Growth per step, a mean from the first to the last of these readings."""
     first_bytes: NonNegativeInt
     """Memory after the first third of the readings."""
     last_bytes: NonNegativeInt
     """Memory at the last reading."""
+    first_step: NonNegativeInt | None = None
+    """Step of `first_bytes`; None in older records."""
+    last_step: NonNegativeInt | None = None
+    """Step of `last_bytes`; None in older records."""
 
 
 class KeptTensors(Record):
-    """Tensors of one kind that were added after growth was first seen."""
+    """Tensors of one kind that were added after growth was first seen (`InsideStep.kept_since`)."""
 
     shape: tuple[NonNegativeInt, ...]
     dtype: Text
@@ -81,3 +87,5 @@ class InsideStep(Record):
     """Growth of main memory and of GPU memory; empty: none."""
     kept: tuple[KeptTensors, ...] | None = None
     """Kinds with at least one added tensor per two steps, most bytes first; None: not counted."""
+    kept_since: NonNegativeInt | None = None
+    """Step at which growth was first seen; None: not counted, or an older record."""

@@ -204,9 +204,10 @@ def _loading_evidence(load: LoopLoad) -> Iterator[str]:
             "from its worker."
         )
         if load.stalled_ms > load.sent_ms:
+            stalled = three_digits(min(load.stalled_ms, load.wait_ms))
             yield (
-                f"For {three_digits(min(load.stalled_ms, load.wait_ms))} ms, a worker computed its next batch and did "
-                "not send the ready one, as in a loop of Python, which holds the GIL."
+                f"For {stalled} ms of it, the worker of a ready batch did not send it: it computed "
+                "its next batch, in code that holds the GIL, such as a loop in Python."
             )
 
 
