@@ -3,6 +3,8 @@
 import pytest
 
 from headrace.profiling import step_records
+from headrace.profiling.findings.inside_step import parts_ms
+from headrace.profiling.findings.loop_simulation import LoopLoad
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.session import Session
 from headrace.report.session_charts import step_chart
@@ -115,6 +117,12 @@ def test_waits_for_a_core_are_subtracted_from_parts_on_a_busy_machine() -> None:
     (finding,) = find(with_inside(session, *parts, samples=0))
     assert finding.is_corrected
     assert finding.cause == "model"
+
+
+def test_parts_are_never_above_the_step() -> None:
+    session = with_inside(simulate_loop(SLOW_STEP), part("rest", 55), part("forward", 10))
+    load = LoopLoad.of(session)
+    assert sum(parts_ms(load).values()) == pytest.approx(load.step_ms)
 
 
 def test_an_older_record_has_no_parts() -> None:

@@ -265,8 +265,8 @@ def test_figures_of_a_busy_machine_state_what_is_not_included() -> None:
     plan = Loop(fetch=40, step=20, cores=2, others=2)
     (finding,) = find(simulate_loop(plan))
     assert finding.headline == (
-        "The loop waits for data 67 % of the time, without waits for a core: 40.6 of the 60.8 ms "
-        "of a step (91.2 ms with waits for a core)."
+        "The loop waits for data 67 % of the time, without waits for a core: a step takes 91.2 ms, "
+        "30.4 of them waiting for a core; of the other 60.8 ms, 40.6 are waits for data."
     )
     assert any("Not included: waits for a core" in words for words in finding.evidence)
     session = simulate_loop(plan)
@@ -278,8 +278,8 @@ def test_figures_of_a_busy_machine_state_what_is_not_included() -> None:
 
 def test_only_the_first_finding_has_times_with_and_without_waits_for_a_core() -> None:
     step, wait = find(simulate_loop(Loop(fetch=300, step=700, cores=1, others=2, steps=100)))
-    assert " ms of a step (3,0" in step.headline
-    assert "with waits for a core)" not in wait.headline
+    assert ": a step takes 3,0" in step.headline
+    assert "waiting for a core" not in wait.headline
 
 
 def test_times_of_seconds_are_written_in_whole_milliseconds() -> None:

@@ -182,10 +182,18 @@ def parts_ms(load: LoopLoad) -> dict[str, float]:
 
     The wait for the GPU is subtracted from the rest of the step. On a busy machine, waits for a
     core are subtracted from all parts, in proportion to the time in which the thread did not run.
+    Their sum is at most the step.
     """
     inside = load.loader.inside
     if inside is None:
         return {}
+    parts = _parts_ms(load, inside)
+    # Parts are means over all measured steps; the step may be shorter by a correction.
+    scale = min(1.0, load.step_ms / max(1e-9, sum(parts.values())))
+    return {name: scale * ms for name, ms in parts.items()}
+
+
+def _parts_ms(load: LoopLoad, inside: InsideStep) -> dict[str, float]:
     parts = {part.name: part.ms for part in inside.parts}
     on_device = {part.name: part.device_ms for part in inside.parts if part.device_ms is not None}
     if on_device:

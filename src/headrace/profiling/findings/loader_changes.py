@@ -48,6 +48,17 @@ def best_loader_change(load: LoopLoad) -> Change:
     return best if best and _gain_at_most(best) >= WORTHWHILE else _cheaper_batch(load)
 
 
+def other_loader(load: LoopLoad) -> Change | None:
+    """Return the change to a loader of headrace; None: the dataset does not decode video."""
+    if not load.loader.decoder or costliest_part(load) != "__getitem__":
+        return None
+    return Change(
+        words="headrace.FrameLoader or ClipLoader in place of this dataset, if it seeks for each "
+        "item: they decode each GOP once for many items (`headrace plan FILES` predicts the speed)",
+        most=load.total_ms / max(1e-6, load.step_ms),
+    )
+
+
 def _gain_at_most(change: Change) -> float:
     return change.gain or change.most or 0.0
 
