@@ -107,15 +107,9 @@ def test_a_script_that_fails_with_an_open_loader_prints_its_own_error_alone(
     written, tmp_path
 ) -> None:
     """Iterators end before Python clears modules, where closing a video would fail."""
-    video = str(written(SynthClip()))
-    (tmp_path / "videos.py").write_text(f"""
-import headrace
-
-loader = headrace.FrameLoader([{video!r}], batch_size=2, sampling=headrace.ShuffledFrames())
-batches = iter(loader)
-next(batches)
-raise KeyError("label")
-""")
+    loader = f"headrace.FrameLoader([{str(written(SynthClip()))!r}], batch_size=2)"
+    code = f"import headrace\nbatches = iter({loader})\nnext(batches)\ndict()['label']\n"
+    (tmp_path / "videos.py").write_text(code)
     done = profiled(tmp_path, *PYTHON, "videos.py")
     assert done.returncode == 1
     assert "KeyError: 'label'" in done.stderr

@@ -7,7 +7,7 @@ from headrace.profiling.findings.inside_step import parts_ms
 from headrace.profiling.findings.loop_simulation import LoopLoad
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.session import Session
-from headrace.report.session_charts import step_chart
+from headrace.report.step_chart import step_chart
 from profiling.loops import Loop, loop_ms, simulate_loop
 from report.recorded import changed
 

@@ -77,7 +77,7 @@ class _ScriptEnd:
                     "profiled\n"
                 )
         finally:
-            # Its frames hold the iterators of the script, which must end before modules are cleared.
+            # Its frames hold iterators of the script, which must end before modules are cleared.
             error, self.error = self.error, None
             if type(error) is KeyboardInterrupt:
                 _exit_by_sigint()

@@ -51,7 +51,7 @@ def render_text(session: Session) -> str:
     Lines have at most 100 columns, except for longer names and errors.
     """
     metrics, findings = Metrics.of(session), find(session)
-    ratio = cost_ratio(metrics)
+    ratio = cost_ratio(session, metrics)
     rows = [*totals(session, metrics), *([ratio] if ratio else [])]
     workers = worker_rows(session)
     lines = [
