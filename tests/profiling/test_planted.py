@@ -386,3 +386,11 @@ def test_waits_for_a_core_are_subtracted_only_if_known_for_all_stages() -> None:
     (finding,) = find(changed(session, stages=stages, others_cpu_share=0.4))
     assert finding.bound_by == ("model",)
     assert not finding.is_corrected
+
+
+def test_the_default_collate_function_is_named_by_the_bytes_that_it_stacks() -> None:
+    session = simulate_loop(LOOPS["loader workers"]["slow collating"])
+    session = changed(session, loader=changed(session.loader, collate="default"))
+    assert str(find(session)[0].change).startswith(
+        "Half of the bytes of a sample: PyTorch's default collate_fn stacks 1 MB a batch: about 1."
+    )
