@@ -56,7 +56,7 @@ class Event:
 
 
 def simulate(gpu_ms: float):
-    """Return the session of 100 steps: a wait of 10 ms for a batch, then `gpu_ms` of queued work."""
+    """Return the session of 100 steps: a wait of 10 ms for a batch, then `gpu_ms` of GPU work."""
     clock = FakeClock()
     stream = Stream(clock)
     loop = LoopRecorder(clock=clock, gaps=CudaGaps(stream.event))
