@@ -43,12 +43,16 @@ class Loop:
     """Bytes per batch, read from a file outside the page cache."""
     collate: float = 0.2
     """Work per batch in `collate_fn`."""
+    counting: float = 0.0
+    """Additional work per batch in `collate_fn`: a loop in Python, which holds the GIL."""
     layers: int = 1
     """Layers of the model, for forward and backward."""
     frozen: int = 0
     """Layers before the model that run without gradients."""
     slow_optimizer: bool = False
     """Whether the optimizer loops over many small parameters in Python."""
+    own_optimizer: float = 0.0
+    """Work per step in an optimizer of the user."""
     own: float = 0.0
     """Work per step in the code of the loop."""
     synced_writes: int = 0
@@ -101,6 +105,9 @@ PLANTED: Final[dict[str, Planted]] = {
     "slow decoding": Planted(Loop(fetch=24), _LOADING),
     "slow augmentation": Planted(Loop(augment=20, layers=2), _LOADING),
     "slow collating": Planted(Loop(collate=20, workers=1), _LOADING),
+    "slow Python collating": Planted(
+        Loop(counting=9, workers=2), ("loader workers",), words="Half of the work in collate_fn"
+    ),
     "slow disk": Planted(Loop(read_bytes=32 << 20, batches=120), _LOADING),
     "too few workers": Planted(Loop(fetch=30, own=8, workers=1), _LOADING),
     "too many workers": Planted(
@@ -119,6 +126,9 @@ PLANTED: Final[dict[str, Planted]] = {
     "frozen model": Planted(Loop(frozen=40), _STEP, "forward without gradients"),
     "inference": Planted(Loop(layers=40, trains=False), _STEP, "forward without gradients"),
     "slow optimizer": Planted(Loop(slow_optimizer=True), _STEP, "optimizer"),
+    "slow optimizer of the user": Planted(
+        Loop(own_optimizer=20), _STEP, "optimizer", f"Half of the work at {_SCRIPT}"
+    ),
     "logging at every step": Planted(Loop(log_lines=400), _STEP, "logging"),
     "frequent evaluations": Planted(Loop(eval_every=10), _STEP, "evaluation"),
     "frequent checkpoints": Planted(Loop(save_every=5), _STEP, "checkpointing"),
@@ -143,8 +153,8 @@ PLANTED: Final[dict[str, Planted]] = {
 """Name → loop."""
 HALVES: Final = {
     "Half of the work in __getitem__": ("fetch", "uneven", "augment", "read_bytes", "late_fetch"),
-    "Half of the work in collate_fn": ("collate",),
-    "Half of the work at": ("own", "synced_writes", "late_own"),
+    "Half of the work in collate_fn": ("collate", "counting"),
+    "Half of the work at": ("own", "own_optimizer", "synced_writes", "late_own"),
     "Log half as often": ("log_lines",),
 }
 """Start of an advice → fields that it halves."""
@@ -235,6 +245,20 @@ class Model(torch.nn.Module):
         return logits
 
 
+class OwnOptimizer(torch.optim.SGD):
+    """Optimizer with work of its own."""
+
+    def __init__(self, parameters: Iterable[torch.nn.Parameter], milliseconds: float) -> None:
+        """Work `milliseconds` at each step."""
+        super().__init__(parameters, lr=1e-3)
+        self._milliseconds = milliseconds
+
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Work, then change the parameters."""
+        work(self._milliseconds)
+        super().step(closure)
+
+
 def _layers(count: int) -> list[torch.nn.Module]:
     return [torch.nn.Conv2d(3, 3, 7, padding=3) for _ in range(count)]
 
@@ -252,7 +276,11 @@ class Trainer:
         self._loop, self._folder = loop, folder
         self.model: torch.nn.Module = Model(loop)
         self._frozen = torch.nn.Sequential(*_layers(loop.frozen))
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), foreach=False)
+        self.optimizer: torch.optim.Optimizer = torch.optim.AdamW(
+            self.model.parameters(), foreach=False
+        )
+        if loop.own_optimizer:
+            self.optimizer = OwnOptimizer(self.model.parameters(), loop.own_optimizer)
         for part in self.model.get_submodule("many").parameters():
             part.grad = torch.ones_like(part)
         self._log = logging.getLogger("planted")
@@ -343,6 +371,9 @@ def _hog(is_over: threading.Event) -> None:
 
 def _collate(loop: Loop, samples: Sequence[torch.Tensor]) -> torch.Tensor:
     work(loop.collate)
+    end = time.thread_time() + loop.counting / 1e3
+    while time.thread_time() < end:
+        sum(number * number for number in range(100))
     return torch.stack(list(samples))
 
 

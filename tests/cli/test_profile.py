@@ -16,6 +16,7 @@ from cli.kit import interrupted, profiled
 from headrace.cli.profile import Launch, count_headrace_arguments, find_launch, profile_twice
 from headrace.cli.signals import ChildEnd
 from headrace.errors import ConfigError
+from headrace.testing.synth import SynthClip
 from profiling.loops import Loop, profile_loop
 
 TRAIN = """
@@ -100,6 +101,19 @@ def test_a_failing_script_prints_its_traceback_and_each_loop_has_a_report(script
     assert lines.index("ValueError: no more") < reports
     assert (report / "loop_3" / "report.html").is_file()
     assert (report / "loop_2" / "session.json").is_file()
+
+
+def test_a_script_that_fails_with_an_open_loader_prints_its_own_error_alone(
+    written, tmp_path
+) -> None:
+    """Iterators end before Python clears modules, where closing a video would fail."""
+    loader = f"headrace.FrameLoader([{str(written(SynthClip()))!r}], batch_size=2)"
+    code = f"import headrace\nbatches = iter({loader})\nnext(batches)\ndict()['label']\n"
+    (tmp_path / "videos.py").write_text(code)
+    done = profiled(tmp_path, *PYTHON, "videos.py")
+    assert done.returncode == 1
+    assert "KeyError: 'label'" in done.stderr
+    assert "Exception ignored" not in done.stderr
 
 
 @pytest.mark.parametrize("flags", [[], ["--apply-advice"]], ids=["once", "twice"])

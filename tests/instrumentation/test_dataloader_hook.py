@@ -1,8 +1,10 @@
 """The properties of a loader name the library with which its dataset opens videos."""
 
+from functools import partial
+
 import av
 import pytest
-from torch.utils.data import DataLoader, Dataset, Subset
+from torch.utils.data import DataLoader, Dataset, Subset, default_convert
 
 import headrace
 from headrace.instrumentation.dataloader_hook import describe_loader
@@ -61,6 +63,33 @@ def test_the_decoder_is_the_one_in_the_code_of_the_dataset(dataset, expected) ->
     dataset = dataset.__new__(dataset)
     assert describe_loader(DataLoader(dataset)).decoder == expected
     assert describe_loader(DataLoader(Subset(dataset, [0]))).decoder == expected
+
+
+def collate(samples, scale=1):
+    return samples
+
+
+class Collate:
+    def __call__(self, samples):
+        return samples
+
+
+LINE = collate.__code__.co_firstlineno
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (None, "default"),
+        (default_convert, "default"),
+        (collate, f"test_dataloader_hook.py:{LINE}"),
+        (partial(collate, scale=2), f"test_dataloader_hook.py:{LINE}"),
+        (Collate(), f"test_dataloader_hook.py:{LINE + 5}"),
+        (list, None),
+    ],
+)
+def test_a_collate_function_is_recorded_by_its_line(function, expected) -> None:
+    assert describe_loader(DataLoader([1], collate_fn=function)).collate == expected
 
 
 def test_an_iterable_dataset_is_recorded_as_such() -> None:

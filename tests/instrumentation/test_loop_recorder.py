@@ -56,12 +56,12 @@ class Event:
 
 
 def simulate(gpu_ms: float):
-    """Return the session of 50 steps: a wait of 10 ms for a batch, then `gpu_ms` of queued work."""
+    """Return the session of 100 steps: a wait of 10 ms for a batch, then `gpu_ms` of GPU work."""
     clock = FakeClock()
     stream = Stream(clock)
     loop = LoopRecorder(clock=clock, gaps=CudaGaps(stream.event))
     loop.start_epoch()
-    for _ in range(50):
+    for _ in range(100):
         loop.request()
         clock.advance(0.010)
         loop.receive([0])

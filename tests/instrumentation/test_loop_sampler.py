@@ -4,8 +4,10 @@ The waits for the GIL are the share of these samples in the time in which the th
 """
 
 import sys
+from functools import partial
 
 import pytest
+import torch
 
 from headrace.instrumentation import loop_sampler
 from headrace.instrumentation.loop_recorder import LoopRecorder, LoopStep
@@ -14,6 +16,7 @@ from headrace.instrumentation.loop_session import build_inside_step
 from headrace.instrumentation.step_parts import (
     FORWARD,
     LOADING,
+    OPTIMIZER,
     REST,
     PartTotal,
     StepParts,
@@ -51,6 +54,28 @@ def test_the_line_is_the_innermost_one_of_the_user() -> None:
     assert place.location.startswith(f"{HERE}:")
     assert find_place(frame, within=__name__) is None
     assert find_place(None) is None
+
+
+class OwnOptimizer(torch.optim.SGD):
+    def __init__(self, calls_super: bool) -> None:
+        super().__init__([torch.ones(1, requires_grad=True)], lr=1)
+        self.calls_super, self.take = calls_super, lambda: None
+
+    def step(self):
+        if self.calls_super:
+            return super().step(self.take)
+        return self.take()
+
+
+@pytest.mark.parametrize("calls_super", [False, True])
+def test_a_line_in_the_users_own_optimizer_is_marked(calls_super: bool) -> None:
+    """A line that calls an optimizer of PyTorch is not marked."""
+    parts, optimizer = StepParts(), OwnOptimizer(calls_super)
+    step = parts.begin()
+    parts.enter(OPTIMIZER)
+    optimizer.take = partial(take_sample, parts)
+    optimizer.step()
+    assert [sample.place.in_optimizer for sample in step.samples] == [not calls_super]
 
 
 @pytest.mark.parametrize(

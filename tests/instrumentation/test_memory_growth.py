@@ -37,7 +37,7 @@ def test_only_continuous_growth_counts(host, expected: float | None) -> None:
     if expected is None:
         assert growth is None
     else:
-        assert growth == (pytest.approx(expected * MB, rel=0.05), round(host(300) * MB))
+        assert growth == (pytest.approx(expected * MB, rel=0.05), readings(host).readings[30])
     assert readings(host, steps=12).growth("host") is None, "too few readings"
 
 
@@ -58,7 +58,7 @@ def test_only_tensors_added_during_the_growth_are_kept_ones() -> None:
     memory.readings[-1] = Reading(188, 10**15, 0)  # the next is far below: no growth is seen
     assert not memory.end_step(189, 0)
     del memory.readings[-2:]
-    memory._counted = 100, memory_growth.count_tensors()
+    memory.kept_since, memory._counted = 100, memory_growth.count_tensors()
     weight = torch.ones(3, requires_grad=True)
     losses = [(weight * index).sum() for index in range(60)]
     batches = [torch.zeros(7, 11) for _ in range(50)]
@@ -91,5 +91,7 @@ def test_tensors_whose_attributes_run_code_are_left_out() -> None:
 
 def test_readings_of_a_second_iteration_follow_those_of_the_first() -> None:
     memory, later = readings(lambda _: 500, steps=2), readings(lambda _: 600, steps=2)
+    later.kept, later.kept_since = {TensorKind((), "float32", "cpu", None): 20}, 5
     memory.merge(later, first_step=20)
+    assert (memory.kept, memory.kept_since) == (later.kept, 25)
     assert [reading.step for reading in memory.readings] == [0, 10, 20, 30]

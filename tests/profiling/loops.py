@@ -19,6 +19,9 @@ from headrace.testing.fake_clock import FakeClock
 from profiling.simulation import Process, Queue, Signal, Sleep, Wait, Work, World
 from report.recorded import MACHINE, changed, record
 
+SENDING_MS = 15.0
+"""Time to send a batch while another thread of the worker runs Python: three GIL switches."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
@@ -35,6 +38,8 @@ class Loop:
     """Time of the loop's process to receive a batch from its worker."""
     shared: float = 1.5e-6
     """Time of a worker to copy a byte of a batch into shared memory; part of collating."""
+    holds_gil: bool = False
+    """Whether `collate` is Python: it keeps its worker from sending the batch before it."""
     log: float = 0.0
     """Additional time of the loop every `log_every` steps: logging, an evaluation."""
     log_every: int = 1
@@ -75,6 +80,7 @@ def simulate_loop(plan: Loop) -> Session:
             name="DataLoader",
             kind="DataLoader",
             dataset="Planted",
+            collate="train.py:9",
             batch_size=16,
             workers=plan.workers,
             prefetch_factor=plan.prefetch if plan.workers else None,
@@ -160,6 +166,8 @@ class _Planted:
         )
         self.arrived: dict[int, int] = {}
         """Batch → time at which it was ready, in ns."""
+        self.sent: set[int] = set()
+        """Batches that the loop can receive."""
         self.spent: dict[int, tuple[float, float]] = {}
         """Batch → duration of fetch and collate, in milliseconds."""
         self.waited: dict[int, tuple[float, float]] = {}
@@ -219,7 +227,13 @@ class _Planted:
                 return
             yield from self.make(batch)
             self.arrived[batch] = self.now_ns()
-            self.world.give(self.news)
+            self.world.start(self.send(batch, is_last=not requests.inside))
+
+    def send(self, batch: int, *, is_last: bool) -> Process:
+        if self.plan.holds_gil and not is_last:
+            yield Sleep(min(self.plan.collate, SENDING_MS))
+        self.sent.add(batch)
+        self.world.give(self.news)
 
     def loop(self) -> Process:
         plan, queues = self.plan, []
@@ -249,7 +263,8 @@ class _Planted:
         if not queues:
             yield from self.make(batch)
             self.arrived[batch] = self.now_ns()
-        while batch not in self.arrived:
+            self.sent.add(batch)
+        while batch not in self.sent:
             yield Wait(self.news)
         handover = plan.handover if queues else 0.0
         loop_waited = 0.0 if queues else sum(self.waited[batch])

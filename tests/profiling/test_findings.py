@@ -291,7 +291,35 @@ def test_a_session_of_another_kind_has_no_such_finding(find_kind):
 
 def test_a_busy_machine_has_a_warning_above_the_verdict():
     assert busy_banner(0.04) is busy_banner(None) is None
-    assert str(busy_banner(0.38)).startswith("Other programs used 38 % of the CPU time")
+    assert str(busy_banner(0.11)).startswith("Other programs used 11 % of the CPU time")
+    assert "Repeat the run" not in str(busy_banner(0.11))
+    assert "Repeat the run" in str(busy_banner(0.38))
+
+
+@pytest.mark.parametrize(
+    ("steps", "milliseconds", "outcome", "is_hint", "has_advice"),
+    [
+        (120, 20, "failed", False, True),
+        (60, 20, "complete", True, True),
+        (60, 20, "failed", True, False),
+        (60, 0.2, "complete", True, False),
+        (5, 20, "complete", False, True),
+        (5, 20, "failed", False, False),
+    ],
+)
+def test_few_steps_are_a_hint_and_a_short_or_failed_loop_has_no_advice(
+    steps, milliseconds, outcome, is_hint, has_advice
+):
+    session = simulate_loop(Loop(fetch=2 * milliseconds, step=milliseconds, steps=steps))
+    (finding,) = find(changed(session, outcome=outcome))
+    assert finding.headline.startswith("Hint: the loop waits for data") == is_hint
+    assert bool(finding.change) == has_advice
+
+
+def test_a_gain_on_a_busy_machine_is_an_upper_bound():
+    (finding,) = find(simulate_loop(Loop(fetch=40, step=20, cores=2, others=2)))
+    assert "num_workers=2: at most " in str(finding.change)
+    assert finding.advice.prediction.startswith("at most ")
 
 
 def test_several_workers_share_the_time():

@@ -2,10 +2,12 @@
 
 import pytest
 
-from headrace.profiling import run_records
+from headrace.profiling import step_records
+from headrace.profiling.findings.inside_step import parts_ms
+from headrace.profiling.findings.loop_simulation import LoopLoad
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.session import Session
-from headrace.report.session_charts import step_chart
+from headrace.report.step_chart import step_chart
 from profiling.loops import Loop, loop_ms, simulate_loop
 from report.recorded import changed
 
@@ -14,17 +16,17 @@ STEPS = 299
 SLOW_STEP = Loop(fetch=2, step=40)
 
 
-def part(name: str, ms: float, *, steps: int = STEPS, **others: float) -> run_records.StepPart:
-    return run_records.StepPart(**{"name": name, "steps": steps, "ms": ms, "cpu_ms": ms, **others})
+def part(name: str, ms: float, *, steps: int = STEPS, **others: float) -> step_records.StepPart:
+    return step_records.StepPart(**{"name": name, "steps": steps, "ms": ms, "cpu_ms": ms, **others})
 
 
-def with_inside(session: Session, *parts: run_records.StepPart, **fields: object) -> Session:
-    inside = run_records.InsideStep(parts=parts, **fields)
+def with_inside(session: Session, *parts: step_records.StepPart, **fields: object) -> Session:
+    inside = step_records.InsideStep(parts=parts, **fields)
     return changed(session, loader=changed(session.loader, inside=inside))
 
 
 def seen_at(location: str, share: float) -> dict[str, object]:
-    place = run_records.StepPlace(
+    place = step_records.StepPlace(
         location=location, function="log_images", part="rest", share=share
     )
     return {"samples": 100, "places": (place,)}
@@ -90,12 +92,37 @@ def test_slow_code_of_the_user_is_named_with_the_gain_of_halving_it() -> None:
     assert "Costliest lines of the step, by samples: a.py:7 (log_images) 75 %." in finding.evidence
 
 
+@pytest.mark.parametrize(
+    ("fields", "change"),
+    [
+        ({"in_optimizer": True}, "Half of the work at a.py:7 (optimizer): about 1.4 times as fast"),
+        ({"in_optimizer": True, "share": 0.3}, "A cheaper optimizer: "),
+        ({}, "A cheaper optimizer: "),
+    ],
+    ids=["most of it in a line", "less in a line", "an optimizer of PyTorch"],
+)
+def test_slow_code_in_the_users_own_optimizer_is_named(fields, change) -> None:
+    seen = seen_at("a.py:7", 0.6)
+    (place,) = seen["places"]
+    seen["places"] = (changed(place, part="optimizer", **fields),)
+    parts = (part("optimizer", 30), part("forward", 10))
+    (finding,) = find(with_inside(simulate_loop(SLOW_STEP), *parts, **seen))
+    assert finding.cause == "optimizer"
+    assert str(finding.change).startswith(change)
+
+
 def test_waits_for_a_core_are_subtracted_from_parts_on_a_busy_machine() -> None:
     session = simulate_loop(SLOW_STEP.with_(cores=1, others=1))
     parts = (part("forward", 40, cpu_ms=38), part("rest", 42, cpu_ms=2))
     (finding,) = find(with_inside(session, *parts, samples=0))
     assert finding.is_corrected
     assert finding.cause == "model"
+
+
+def test_parts_are_never_above_the_step() -> None:
+    session = with_inside(simulate_loop(SLOW_STEP), part("rest", 55), part("forward", 10))
+    load = LoopLoad.of(session)
+    assert sum(parts_ms(load).values()) == pytest.approx(load.step_ms)
 
 
 def test_an_older_record_has_no_parts() -> None:
@@ -116,16 +143,22 @@ def test_an_older_record_has_no_parts() -> None:
     ],
 )  # fmt: skip
 def test_memory_growth_is_a_finding_with_the_kept_tensors(made_by, change):
-    growth = run_records.MemoryGrowth(
-        where="host", step_bytes=1.5e6, first_bytes=500_000_000, last_bytes=950_000_000
+    growth = step_records.MemoryGrowth(
+        **{"where": "host", "step_bytes": 1.5e6, "first_step": 1200, "last_step": 1500},
+        **{"first_bytes": 500_000_000, "last_bytes": 950_000_000},
     )
-    kept = run_records.KeptTensors(
+    kept = step_records.KeptTensors(
         shape=(16, 10), dtype="float32", device="cpu", made_by=made_by, tensors=300
     )
     loop = simulate_loop(SLOW_STEP)
-    _, finding = find(with_inside(loop, part("rest", 40), growth=(growth,), kept=(kept,)))
-    assert finding.headline == "Main memory grows by 1.50 MB a step: from 500 MB to 950 MB."
-    assert finding.evidence[0].startswith("300 tensors were kept: float32, of shape 16×10, on cpu.")
+    fields = {"growth": (growth,), "kept": (kept,), "kept_since": 1250}
+    _, finding = find(with_inside(loop, part("rest", 40), **fields))
+    assert finding.headline == (
+        "Main memory grows by 1.50 MB a step: from 500 MB at step 1,200 to 950 MB at step 1,500."
+    )
+    assert finding.evidence[0].startswith(
+        "300 tensors were kept after step 1,250: float32, of shape 16×10, on cpu."
+    )
     assert ("MeanBackward0" in finding.evidence[0]) == (made_by is not None)
     assert finding.change == change
 

@@ -15,6 +15,7 @@ from profiling.loops import (
     simulate_loop,
     simulate_planned,
 )
+from report.recorded import changed
 
 WAITING = Loop(fetch=40, step=20)
 STEP = Loop(fetch=4, step=72)
@@ -111,13 +112,25 @@ def test_a_gain_on_a_busy_machine_is_qualified(others, words):
     assert re.search(words, describe_trial(trial, [profile_loop(after.with_(workers=workers))]))
 
 
+def test_a_gain_far_below_the_prediction_is_explained() -> None:
+    trial, _ = choose_trial([profile_loop(WAITING)])
+    slower = WAITING.with_(workers=2, fetch=90)
+    text = describe_trial(trial, [profile_loop(slower)])
+    assert re.search(
+        r"predicted\. Less than predicted: a batch takes \S+ ms, 4\S+ ms before\.$", text
+    )
+    busy = describe_trial(trial, [changed(profile_loop(slower), others_cpu_share=0.3)])
+    assert busy.endswith("other programs used 30 % of the CPU time in the second run.")
+    assert "Less" not in describe_trial(trial, [profile_loop(WAITING.with_(workers=2))])
+
+
 def test_without_two_loops_to_compare_there_is_no_gain():
     trial, _ = choose_trial([profile_loop(WAITING)])
     assert trial.change.options == {"num_workers": 2}
-    changed = WAITING.with_(workers=2)
+    after = WAITING.with_(workers=2)
     for words, *second_runs in (
-        (NO_LOOP, [], [profile_loop(WAITING)], [profile_loop(changed, "train.py:19")]),
-        ("the loops are too short to compare", [profile_loop(changed.with_(steps=6))]),
+        (NO_LOOP, [], [profile_loop(WAITING)], [profile_loop(after, "train.py:19")]),
+        ("the loops are too short to compare", [profile_loop(after.with_(steps=6))]),
     ):
         for loops in second_runs:
             assert describe_trial(trial, loops).startswith(f"num_workers=2 at train.py:18: {words}")

@@ -7,8 +7,10 @@ import pytest
 
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
+from headrace.report.folder import render_html
 from headrace.report.session_charts import Chart, charts, loss_chart
 from headrace.report.totals import training_totals
+from profiling.loops import Loop, simulate_loop
 from profiling.sessions import extracted, trained
 from report.recorded import changed, record
 
@@ -65,6 +67,24 @@ def test_the_frame_rate_is_drawn_second_by_second():
     series = trace(session, "frame-rate", "frames/s")
     assert series.y == per_second.counts
     assert series.x[0] == per_second.first_second + 0.5
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_page_of_a_training_loop_has_its_own_words(workers: int) -> None:
+    """A loop has no decoding, preprocessing and inference, and need not be steady."""
+    page = render_html(simulate_loop(Loop(fetch=9, step=40, workers=workers)))
+    for words in (
+        "L_dec",
+        "inference",
+        "FPS CV",
+        "Latency jitter",
+        "decoding threads",
+        "Frames per sec",
+    ):
+        assert words not in page
+    assert "Samples per second" in page
+    assert ("The stages overlap" in page) == bool(workers)
+    assert ("They follow each other" in page) == (not workers)
 
 
 def test_a_stall_in_a_long_run_is_visible():

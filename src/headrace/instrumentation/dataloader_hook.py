@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
+from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
@@ -42,6 +43,7 @@ class LoaderInfo:
     kind: Literal["DataLoader", "headrace", "other"] = "other"
     dataset: str | None = None
     decoder: str | None = None
+    collate: str | None = None
     batch_size: int | None = None
     workers: int | None = None
     prefetch_factor: int | None = None
@@ -68,6 +70,7 @@ def describe_loader(loader: Any) -> LoaderInfo:
         kind="DataLoader",
         dataset=dataset_name,
         decoder=_find_decoder(kind),
+        collate=_locate_collate(loader.collate_fn),
         batch_size=loader.batch_size,
         workers=loader.num_workers,
         prefetch_factor=loader.prefetch_factor if loader.num_workers else None,
@@ -80,6 +83,18 @@ def describe_loader(loader: Any) -> LoaderInfo:
             ("multiprocessing_context", None if context is None else context.get_start_method()),
         ),
     )
+
+
+def _locate_collate(function: Any) -> str | None:
+    """Return the first line of a collate function as `train.py:9`; `default`: that of PyTorch."""
+    while isinstance(function, partial):
+        function = function.func
+    if str(getattr(function, "__module__", "")).startswith("torch."):
+        return "default"
+    if not hasattr(function, "__code__"):
+        function = getattr(function, "__call__", None)  # noqa: B004 (an object that is called)
+    code = getattr(function, "__code__", None)
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else None
 
 
 @cache

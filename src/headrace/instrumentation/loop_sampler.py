@@ -184,6 +184,8 @@ _INSTALLED: Final = ("site-packages", "dist-packages", f"{Path('lib') / 'python'
 """Parts of paths of installed code."""
 _FETCHING: Final = "headrace.instrumentation.dataloader_hook"
 """Module that requests batches from a loader."""
+_OPTIMIZERS: Final = "torch.optim.optimizer"
+"""Module that calls the step of an optimizer."""
 _LIBRARIES: Final = ("torch.", "headrace.")
 """Prefixes of modules whose lines are not shown; their callers are."""
 
@@ -229,6 +231,9 @@ def take_sample(parts: StepParts) -> None:
     is_alone = len(sys._current_frames()) <= _OWN_THREADS
     frame = sys._current_frames().get(ident)
     place = find_place(frame, within=_FETCHING if is_loading else "")
+    if place is not None and any(part == OPTIMIZER for _, part in spans):
+        is_inside = place == find_place(frame, within=_OPTIMIZERS)
+        place = place._replace(in_optimizer=is_inside)
     awaits_gil = False if is_alone else _awaits_gil(native_id)
     for span, part in spans:
         span.samples.append(Sample(part, place, awaits_gil))

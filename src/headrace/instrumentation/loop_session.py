@@ -22,19 +22,21 @@ from headrace.instrumentation.step_parts import LOADING, StepTotals
 from headrace.profiling.provenance import record_of
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.run_records import (
-    MAX_PLACES,
     DecodingRecord,
-    InsideStep,
-    KeptTensors,
     LoaderRecord,
-    MemoryGrowth,
     QueueRecord,
     Setup,
     StageRecord,
+)
+from headrace.profiling.session import Session, Step
+from headrace.profiling.step_records import (
+    MAX_PLACES,
+    InsideStep,
+    KeptTensors,
+    MemoryGrowth,
     StepPart,
     StepPlace,
 )
-from headrace.profiling.session import Session, Step
 from headrace.profiling.trace import NAME, write_trace
 from headrace.report.folder import write_run
 from headrace.runtime.distribution import Distribution
@@ -199,6 +201,7 @@ def _build_loader(
     costs = costs_of(measured)
     loop_cpu_ms = fmean(step.cpu_ns for step in measured) / 1e6 if measured else None
     working = [step.working for step in measured if step.working]
+    waiting = [step.waiting for step in measured if step.waiting]
     is_known = bool(costs) and len(costs) == len(measured)
     batch_cpu_ms = fmean(cost.cpu_ns for cost in costs) / 1e6 if is_known else None
     if loop_cpu_ms is not None and not loader.workers:
@@ -215,6 +218,7 @@ def _build_loader(
         waits_of=waits_of,
         loop_cpu_ms=loop_cpu_ms,
         thread_cpu_ms=_mean_ms([times.cpu_ns for times in working]),
+        wait_cpu_ms=_mean_ms([times.cpu_ns for times in waiting]),
         batch_cpu_ms=batch_cpu_ms,
         late_share=fmean(ready_ns > step.request_ns for step, ready_ns in transfers)
         if transfers
@@ -282,6 +286,7 @@ def build_inside_step(loop: LoopRecorder, steps: Sequence[LoopStep]) -> InsideSt
         loading_places=_find_places(totals, totals.samples[LOADING], is_loading=True),
         growth=tuple(_find_growth(loop.memory)),
         kept=_build_kept(loop.memory),
+        kept_since=loop.memory.kept_since,
     )
 
 
@@ -328,9 +333,7 @@ def _measure_gil_waits(totals: StepTotals, steps: Sequence[LoopStep]) -> dict[st
 
 def _find_places(totals: StepTotals, samples: int, *, is_loading: bool) -> tuple[StepPlace, ...]:
     places = [
-        StepPlace(
-            location=place.location, function=place.function, part=part, share=count / samples
-        )
+        StepPlace(**place._asdict(), part=part, share=count / samples)
         for (part, place), count in totals.places.most_common()
         if (part == LOADING) == is_loading
     ]
@@ -343,8 +346,10 @@ def _find_growth(memory: MemoryReadings) -> list[MemoryGrowth]:
         MemoryGrowth(
             where=where,
             step_bytes=growth[0],
-            first_bytes=growth[1],
+            first_bytes=getattr(growth[1], where),
             last_bytes=getattr(memory.readings[-1], where),
+            first_step=growth[1].step,
+            last_step=memory.readings[-1].step,
         )
         for where in places
         if (growth := memory.growth(where))

@@ -57,10 +57,12 @@ class MemoryReadings:
     kept: dict[TensorKind, int] | None = None
     """Kind of tensors → number added between the first sight of growth and the end, most bytes
     first; None: not counted."""
+    kept_since: int | None = None
+    """Step at which growth was first seen; None: not counted."""
     _due_ns: int = 0
     _interval_ns: int = _INTERVAL_NS
-    _counted: tuple[int, Counter[TensorKind]] | None = None
-    """Step at which growth was first seen, and the tensors at that time."""
+    _counted: Counter[TensorKind] | None = None
+    """Tensors at the time when growth was first seen."""
 
     def end_step(self, step: int, now_ns: int) -> bool:
         """Read the memory if a reading is due; return whether tensors were counted: about 0.1 s."""
@@ -77,18 +79,23 @@ class MemoryReadings:
         if len(self.readings) > _MAX_READINGS:
             del self.readings[::2]
             self._interval_ns *= 2
-        if self._counted or len(self.readings) % _CHECK_INTERVAL or not self._grows():
+        if self._counted is not None or len(self.readings) % _CHECK_INTERVAL or not self._grows():
             return False
-        self._counted = step, count_tensors()
+        self.kept_since, self._counted = step, count_tensors()
         return True
 
     def end(self, steps: int) -> None:
         """Find the kept tensors if the memory has grown; about 0.1 s, once."""
-        if self._counted is None or self.kept is not None or not self._grows():
+        if (
+            self._counted is None
+            or self.kept_since is None
+            or self.kept is not None
+            or not self._grows()
+        ):
             return
-        (first, before), after = self._counted, count_tensors()
+        before, after = self._counted, count_tensors()
         added = {kind: count - before[kind] for kind, count in after.items()}
-        min_kept = max(_MIN_KEPT, (steps - first) // 2)
+        min_kept = max(_MIN_KEPT, (steps - self.kept_since) // 2)
         kinds = [kind for kind, count in added.items() if count >= min_kept]
         kinds.sort(key=lambda kind: -added[kind] * max(1, math.prod(kind.shape)))
         self.kept = {kind: added[kind] for kind in kinds[:_MAX_KINDS]}
@@ -98,14 +105,16 @@ class MemoryReadings:
         self.readings += [
             reading._replace(step=reading.step + first_step) for reading in other.readings
         ]
-        self.kept = other.kept or self.kept
+        if other.kept and other.kept_since is not None:
+            self.kept, self.kept_since = other.kept, other.kept_since + first_step
 
-    def growth(self, where: str) -> tuple[float, int] | None:
-        """Return (bytes added per step, bytes at the start) of `host` or `device`; None: no growth.
+    def growth(self, where: str) -> tuple[float, Reading] | None:
+        """Return (bytes of `host` or `device` added per step, first reading); None: no growth.
 
-        The slope is a median of slopes between readings after the first third (Theil and Sen). It
-        counts as growth if the memory does not fall back: the minimum of the later half of the
-        readings is above the maximum of the earlier half.
+        The first third of the readings does not count. The bytes are a mean up to the last reading.
+        Memory grows if it does not fall back (the minimum of the later half of the readings is
+        above the maximum of the earlier half), and if the median of slopes (Theil and Sen) is
+        large enough.
         """
         later = self.readings[len(self.readings) // 3 :]
         if len(later) < _MIN_READINGS:
@@ -119,7 +128,8 @@ class MemoryReadings:
         slope = median((b - a) / (end - start) for (start, a), (end, b) in pairs)
         grown = slope * (points[-1][0] - points[0][0])
         is_growth = grown >= max(_MIN_BYTES, _MIN_SHARE * points[0][1])
-        return (slope, points[0][1]) if is_growth else None
+        mean = (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
+        return (mean, later[0]) if is_growth else None
 
     def _grows(self) -> bool:
         return bool(self.growth("host") or self.growth("device"))

@@ -77,7 +77,9 @@ class _ScriptEnd:
                     "profiled\n"
                 )
         finally:
-            if type(self.error) is KeyboardInterrupt:
+            # Its frames hold iterators of the script, which must end before modules are cleared.
+            error, self.error = self.error, None
+            if type(error) is KeyboardInterrupt:
                 _exit_by_sigint()
 
     def excepthook(

@@ -80,6 +80,8 @@ class Place(NamedTuple):
     location: str
     """`train.py:42`."""
     function: str
+    in_optimizer: bool = False
+    """Whether the line is in the step of an optimizer of the user."""
 
 
 class Sample(NamedTuple):

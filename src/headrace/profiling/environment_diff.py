@@ -104,7 +104,7 @@ def session_warnings(sessions: Mapping[str, Session], *, over_steps: bool) -> It
         if over_steps and steps < _ENOUGH_STEPS:
             yield (
                 f"{name} has {steps} steps: below {_ENOUGH_STEPS}, intervals can be too narrow "
-                "where neighbouring steps are correlated."
+                "where neighboring steps are correlated."
             )
 
 

@@ -10,6 +10,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     NonNegativeInt,
     PositiveInt,
 )
@@ -26,6 +27,7 @@ def _encodable(text: object) -> object:
 
 
 Text = Annotated[str, BeforeValidator(_encodable)]
+Share = Annotated[float, Field(ge=0, le=1)]
 CommandLine = tuple[Annotated[Text, AfterValidator(masked)], ...]
 """Command line, one argument each; passwords in addresses are masked."""
 

@@ -1,12 +1,13 @@
 """Records of a session: stages, queues, setup, start-up, loader, training, usage, workers."""
 
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from headrace.models.compute import Device
-from headrace.profiling.provenance import Record, Scalar, Text, record_of
+from headrace.profiling.provenance import Record, Scalar, Share, Text, record_of
+from headrace.profiling.step_records import InsideStep
 from headrace.runtime.queue import QueueStatistics
 from headrace.runtime.stage import FlowStatistics
 
@@ -32,9 +33,6 @@ ROLES: Final[dict[Role, RoleWords]] = {
     "sink": RoleWords("drawing and writing", "sink"),
 }
 """In the order of the frames."""
-
-
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class StageRecord(Record):
@@ -117,83 +115,6 @@ class QueueRecord(Record):
             wait_ms_p50=wait_ms.p50 if wait_ms else None,
             wait_ms_p95=wait_ms.p95 if wait_ms else None,
         )
-
-
-MAX_PLACES: Final = 5
-"""Max lines of code recorded for the steps, and for the waits for a batch."""
-
-
-class StepPart(Record):
-    """One part of a step. Times are milliseconds, means over all measured steps."""
-
-    name: Text
-    """Kind of work: `forward`, `backward`, `optimizer`, `rest` and others."""
-    steps: NonNegativeInt
-    """Measured steps that have the part."""
-    ms: NonNegativeFloat
-    """Wall-clock time, without parts inside it."""
-    cpu_ms: NonNegativeFloat
-    """CPU time of the loop's thread; other threads and devices are not included."""
-    device_ms: NonNegativeFloat | None = None
-    """Time of the CUDA stream from the start to the end of the part; None without a GPU."""
-    gil_wait_ms: NonNegativeFloat | None = None
-    """Wait of the loop's thread for the GIL, estimated from samples; None: not known."""
-
-
-class StepPlace(Record):
-    """A line of the user's code, with its share of the samples of the loop's thread."""
-
-    location: Text
-    """`train.py:42`."""
-    function: Text
-    part: Text
-    """Part of the step; `loading`: the wait for a batch."""
-    share: Share
-    """Share of the samples of the steps; of `loading`, share of the samples of the waits."""
-
-
-class MemoryGrowth(Record):
-    """Memory that grows with the steps."""
-
-    where: Literal["host", "device"]
-    """`host`: main memory of the process; `device`: memory of tensors on the GPU."""
-    step_bytes: NonNegativeFloat
-    """Growth per step."""
-    first_bytes: NonNegativeInt
-    """Memory after the first third of the readings."""
-    last_bytes: NonNegativeInt
-    """Memory at the last reading."""
-
-
-class KeptTensors(Record):
-    """Tensors of one kind that were added after growth was first seen."""
-
-    shape: tuple[NonNegativeInt, ...]
-    dtype: Text
-    device: Text
-    made_by: Text | None
-    """Operation whose autograd graph the tensors keep; None: no graph."""
-    tensors: NonNegativeInt
-    """Number of added tensors."""
-
-
-class InsideStep(Record):
-    """Parts, lines and memory of the measured steps of a loop: all but the first of each epoch."""
-
-    parts: tuple[StepPart, ...]
-    """The parts add up to the step without its wait for data."""
-    samples: NonNegativeInt = 0
-    """Samples of the loop's thread during steps."""
-    loading_samples: NonNegativeInt = 0
-    """Samples of the loop's thread during waits for a batch."""
-    places: tuple[StepPlace, ...] = ()
-    """Costliest lines of the steps."""
-    loading_places: tuple[StepPlace, ...] = ()
-    """Costliest lines of the waits for a batch; without workers, the loading itself."""
-    growth: tuple[MemoryGrowth, ...] = ()
-    """Growth of main memory and of GPU memory; empty: none."""
-    kept: tuple[KeptTensors, ...] | None = None
-    """Kinds with at least one added tensor per two steps, most bytes first; None: not counted."""
 
 
 class Setup(Record):
@@ -287,6 +208,9 @@ class LoaderRecord(Record):
     decoder: Text | None = None
     """Library with which the code of the dataset opens videos: `PyAV`, `OpenCV`. None: not found,
     or an older record."""
+    collate: Text | None = None
+    """First line of a collate function of the user, `train.py:9`; `default`: that of PyTorch. None:
+    not known, or an older record."""
     workers: NonNegativeInt | None = None
     """Worker processes; 0: the loop loads each batch itself, on request; None: not known."""
     prefetch_factor: PositiveInt | None = None
@@ -306,6 +230,9 @@ class LoaderRecord(Record):
     """CPU time of the loop's process per step, without loading the batch."""
     thread_cpu_ms: NonNegativeFloat | None = None
     """CPU time of the loop's thread per step, after the arrival of the batch."""
+    wait_cpu_ms: NonNegativeFloat | None = None
+    """CPU time of the loop's thread per step, up to the arrival of the batch; None: not known, or
+    an older record."""
     batch_cpu_ms: NonNegativeFloat | None = None
     """CPU time to load a batch, in any process; None: not recorded."""
     late_share: Share | None = None

@@ -30,14 +30,13 @@ from headrace.profiling.input_records import (
     SourceRecord,
     SourceSummary,
 )
-from headrace.profiling.provenance import Provenance, Record, Text, UtcTime
+from headrace.profiling.provenance import Provenance, Record, Share, Text, UtcTime
 from headrace.profiling.run_records import (
     Alternative,
     ItemCounts,
     LoaderRecord,
     QueueRecord,
     Setup,
-    Share,
     StageRecord,
     StartUpPart,
     TrainingRecord,

@@ -55,7 +55,7 @@ def render_html(session: Session) -> str:
         findings=find(session),
         banner=busy_banner(session.others_cpu_share),
         totals=totals(session, metrics),
-        ratio=cost_ratio(metrics),
+        ratio=cost_ratio(session, metrics),
         loads=stage_loads(session),
         distributions=_distributions(session, metrics),
         sources=[_source_rows(video) for video in session.inputs[:_MAX_SOURCES]],

@@ -21,6 +21,7 @@ from headrace.profiling.run_records import Role
 # Of medium lightness, for contrast on light and dark pages.
 PLAIN: Final = "#7389ab"
 MARK: Final = "#d9536a"
+BLOCKED_COLOR: Final = "rgba(128, 136, 148, 0.32)"
 ROLE_COLORS: Final[dict[Role, str]] = {
     "decode": "#4a8ad4",
     "preprocess": "#2fa28c",

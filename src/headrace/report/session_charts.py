@@ -10,9 +10,9 @@ import plotly.graph_objects as go
 from headrace.profiling.findings.utilization import is_corrected, stage_loads
 from headrace.profiling.metrics import Metrics, PerSecond
 from headrace.profiling.number_format import counted, decimal, milliseconds, percent
-from headrace.profiling.run_records import LoaderRecord
 from headrace.profiling.session import Session
-from headrace.report.page import MARK, PLAIN, ROLE_COLORS, Chart, bar, draw, label
+from headrace.report.page import BLOCKED_COLOR, MARK, PLAIN, ROLE_COLORS, Chart, bar, draw, label
+from headrace.report.step_chart import step_chart
 from headrace.report.totals import finite_losses
 from headrace.runtime.distribution import Distribution
 
@@ -26,18 +26,18 @@ _MAX_BINS: Final = 60
 """Max bins of a histogram."""
 _OPACITIES: Final = (1.0, 0.65, 0.35)
 """Opacity of the stages of one role, which share a color."""
-_SEQUENTIAL: Final = {
+_SHARES: Final = {
     "retrain": "Share of the loop's time in each part of a step. The parts follow each other; "
     "shorten the longest. The part called data is the wait for a batch.",
+    "loader": "Share of the time of the loop (step), and of the processes that load its batches "
+    "(fetch, collate; without workers, the loop itself). Color: busy. Starved: the loop waits for "
+    "data. Blocked: no batch is loaded.",
     "extract": "Share of the workers' time in each part of their work. In each worker the parts "
     "follow each other; shorten the longest.",
 }
-"""Kind of session whose stages run one after another → explanation of its shares."""
+"""Kind of session → explanation of its shares."""
 _ON_COLOR: Final = "#101418"
 _STARVED_COLOR: Final = "rgba(128, 136, 148, 0.14)"
-_BLOCKED_COLOR: Final = "rgba(128, 136, 148, 0.32)"
-_GIL_COLOR: Final = "#c2553f"
-_GPU_COLOR: Final = "#dd8233"
 _MAX_POINTS: Final = 2_000
 """Max points of a chart; more points only slow it down."""
 _WINDOWS: Final = 20
@@ -57,7 +57,8 @@ def charts(session: Session, metrics: Metrics) -> Iterator[Chart]:
     if metrics.steps > 1:
         yield _stage_times(session)
     if metrics.per_second is not None and metrics.fps_mean is not None:
-        yield _frame_rate(metrics.per_second, metrics.fps_mean)
+        unit = "samples" if session.loader else "frames"
+        yield _frame_rate(metrics.per_second, metrics.fps_mean, unit)
     if metrics.service_ms is not None and metrics.steps > 1:
         yield _service_times(session, metrics.service_ms)
     if session.queues and len(session.steps):
@@ -79,14 +80,14 @@ def _utilization(session: Session) -> Chart:
     for bars in busy:
         bars.update(insidetextfont={"color": _ON_COLOR})
     starved = _share_bar(names, [load.starved for load in loads], "starved", _STARVED_COLOR)
-    blocked = _share_bar(names, [load.blocked for load in loads], "blocked", _BLOCKED_COLOR)
+    blocked = _share_bar(names, [load.blocked for load in loads], "blocked", BLOCKED_COLOR)
     figure = draw([*busy, starved, blocked], height=30 + 44 * len(names), barmode="stack")
     figure.update_layout(bargap=0.3, margin={"t": 0})
     _shares_axis(figure)
     return Chart(
         name="stage-use",
         title="Utilization of the stages",
-        reading=_SEQUENTIAL.get(
+        reading=_SHARES.get(
             session.kind,
             "Share of the time in which frames flowed; color: busy. The longest colored bar sets "
             "the pace: stages before it are blocked, stages after it are starved. Blank: idle, not "
@@ -120,7 +121,8 @@ def _stage_times(session: Session) -> Chart:
     figure.update_traces(hovertemplate="%{y:.1f} ms", width=group, offset=0)
     averaged = f", each bar the mean of {group} steps" if group > 1 else ""
     overlap = "The stages overlap, so the height is work, not elapsed time"
-    if session.kind in _SEQUENTIAL:
+    has_workers = session.loader is not None and session.loader.workers != 0
+    if session.kind in _SHARES and not has_workers:
         overlap = "They follow each other, so the height is the time of a step"
     return Chart(
         name="stage-times",
@@ -131,28 +133,28 @@ def _stage_times(session: Session) -> Chart:
     )
 
 
-def _frame_rate(per_second: PerSecond, mean: float) -> Chart:
+def _frame_rate(per_second: PerSecond, mean: float, unit: str) -> Chart:
     counts = per_second.counts
     group = -(-len(counts) // _MAX_BARS)
     starts = range(0, len(counts), group)
     middles = [per_second.first_second + start + group / 2 for start in starts]
     ends = [per_second.first_second, per_second.first_second + len(counts)]
     lines = [
-        _line("frames/s", middles, _means(counts, group), color=PLAIN, width=1.8),
+        _line(f"{unit}/s", middles, _means(counts, group), color=PLAIN, width=1.8),
         _line(f"mean {decimal(mean)}", ends, [mean, mean], color=MARK, width=1.4, dash="dash"),
     ]
     if group > 1:
         slowest = [min(counts[start : start + group]) for start in starts]
         lines.insert(1, _line("slowest second", middles, slowest, color=PLAIN, width=0.8))
     figure = draw(lines, height=260, hovermode="x unified")
-    figure.update_layout(xaxis_title_text="seconds since the start", yaxis_title_text="frames/s")
+    figure.update_layout(xaxis_title_text="seconds since the start", yaxis_title_text=f"{unit}/s")
     figure.update_yaxes(rangemode="tozero")
     averaged = f", averaged over {group} seconds" if group > 1 else ""
     return Chart(
         name="frame-rate",
-        title="Frames per second over time",
-        reading=f"Frames output in each whole second{averaged}. A flat line is steady; a fall to 0 "
-        "is a stall. The frames of one step are output together.",
+        title=f"{unit.capitalize()} per second over time",
+        reading=f"{unit.capitalize()} output in each whole second{averaged}. A flat line is "
+        f"steady; a fall to 0 is a stall. The {unit} of one step are output together.",
         figure=figure,
     )
 
@@ -206,6 +208,8 @@ def _service_times(session: Session, service: Distribution) -> Chart:
     waits = " Waits are left out: a file at full speed has no latency."
     if session.kind == "retrain":
         waits = " The wait for a batch is included."
+    elif session.loader is not None:
+        waits = " Waits for data are left out; waits for a core are included."
     return Chart(
         name="service-times",
         title="Service time",
@@ -286,45 +290,6 @@ def _means(column: Sequence[float], group: int) -> list[float]:
     sums = np.add.reduceat(np.asarray(column, dtype=np.float64), starts)
     sizes = np.diff(np.append(starts, len(column)))
     return [round(float(mean), 3) for mean in sums / sizes]
-
-
-def step_chart(loader: LoaderRecord | None) -> Chart | None:
-    """Return the chart of the parts of a step; None: they are not known."""
-    if loader is None or loader.inside is None:
-        return None
-    parts = loader.inside.parts[::-1]  # plotly draws the first category at the bottom
-    names = [label(part.name) for part in parts]
-    worked = [min(part.cpu_ms, part.ms) for part in parts]
-    gil = [
-        min(part.gil_wait_ms or 0.0, part.ms - cpu) for part, cpu in zip(parts, worked, strict=True)
-    ]
-    waited = [part.ms - cpu - wait for part, cpu, wait in zip(parts, worked, gil, strict=True)]
-    on_gpu = [part.device_ms or 0.0 for part in parts]
-    bars = [
-        bar(x=ms, y=names, orientation="h", name=name, color=color)
-        for name, ms, color, is_shown in (
-            ("worked", worked, PLAIN, True),
-            ("GIL", gil, _GIL_COLOR, sum(gil) > 0),
-            ("waited", waited, _BLOCKED_COLOR, True),
-            ("GPU", on_gpu, _GPU_COLOR, any(on_gpu)),
-        )
-        if is_shown
-    ]
-    if any(on_gpu):
-        for trace in bars:  # the GPU works at the same time: its bar is below that of the thread
-            trace.update(offsetgroup="GPU" if trace.name == "GPU" else "thread")
-    figure = draw(bars, height=60 + 36 * len(names), barmode="stack")
-    figure.update_xaxes(title_text="ms per step")
-    figure.update_traces(hovertemplate="%{x:.3g} ms")
-    return Chart(
-        name="inside-step",
-        title="Inside a step",
-        reading="Mean time of each part of a step, without its wait for data. Worked: CPU time of "
-        "the loop's thread. GIL: its wait for other Python threads. Waited: for other threads, a "
-        "core, a device or a disk. GPU: time between the ends of the part on the GPU. Rest: all "
-        "other code.",
-        figure=figure,
-    )
 
 
 def latency_chart(session: Session, metrics: Metrics) -> Chart | None:

@@ -51,7 +51,7 @@ def render_text(session: Session) -> str:
     Lines have at most 80 columns, except for longer names.
     """
     metrics, findings = Metrics.of(session), find(session)
-    ratio = cost_ratio(metrics)
+    ratio = cost_ratio(session, metrics)
     rows = [*totals(session, metrics), *([ratio] if ratio else [])]
     workers = worker_rows(session)
     lines = [
@@ -273,18 +273,22 @@ def render_verdict(session: Session) -> str:
 
     The verdict comes first, except for a warning about a busy machine. At most 80 columns.
     """
-    first, *others = find(session)
+    findings = find(session)
+    first = findings[0]
     steps = counted(len(session.steps), "step")
     outcome = "" if session.outcome == "complete" else f", {session.outcome}"
     banner = busy_banner(session.others_cpu_share)
-    lines = _wrap(f"headrace: ! {banner}") if banner else []
-    lines += _wrap(f"headrace: {first.headline}")
-    lines += _wrap(f"  {title(session)}: {steps} in {seconds(session.wall_seconds)}{outcome}")
-    lines += _evidence(first, _VERDICT_WIDTH)
-    for finding in others:
-        lines += [*_wrap(f"  {finding.headline}"), *_evidence(finding, _VERDICT_WIDTH)]
-    for label, finding in zip(("Try next", "Then"), advised([first, *others]), strict=False):
-        lines += _wrap(f"  {label}: {finding.change}")
+    lines = _wrap(f"headrace: {banner}") if banner else []
+    next_change = advised(findings)[:1]
+    for finding in findings:
+        lines += _wrap(f"{'headrace:' if finding is first else ' '} {finding.headline}")
+        if finding is first:
+            length = f"{steps} in {seconds(session.wall_seconds)}{outcome}"
+            lines += _wrap(f"  {title(session)}: {length}")
+        lines += _evidence(finding, _VERDICT_WIDTH)
+        if finding.change:
+            label = "Try next" if finding in next_change else "Then"
+            lines += _wrap(f"  {label}: {finding.change}")
     return "\n".join(map(printable, lines))
 
 

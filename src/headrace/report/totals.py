@@ -130,9 +130,12 @@ def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:
     )
 
 
-def cost_ratio(metrics: Metrics) -> Total | None:
-    """Return the ratio L_dec : L_prep : L_inf; None without measured steps, or without a model."""
-    if metrics.cost is None or metrics.cost.ratio is None or "model" not in metrics.cost.roles:
+def cost_ratio(session: Session, metrics: Metrics) -> Total | None:
+    """Return the ratio L_dec : L_prep : L_inf; None without measured steps, or without a model, and
+    for a training loop, whose loading is not split this way."""
+    if session.loader is not None or metrics.cost is None:
+        return None
+    if metrics.cost.ratio is None or "model" not in metrics.cost.roles:
         return None
     cost = metrics.cost
     roles: tuple[Role, ...] = ("decode", "preprocess", "model")
@@ -202,13 +205,16 @@ def _service(session: Session, metrics: Metrics) -> Iterator[Total]:
     work = "work per step, waits left out"
     if session.kind == "retrain":
         work = "time of a step, the wait for its batch included"
+    elif session.loader is not None:
+        work = "time to load a batch and to use it; waits for data left out, for a core included"
     yield Total(
         "Service time", milliseconds(service.p50), f"median {work}; p95 {milliseconds(service.p95)}"
     )
 
 
 def _steadiness(session: Session, metrics: Metrics) -> Iterator[Total]:
-    if metrics.per_second is None or session.kind == "extract":  # of several workers
+    is_steady = session.kind != "extract" and session.loader is None
+    if metrics.per_second is None or not is_steady:  # several workers, or a training loop
         return
     batch = max(session.steps.frames)
     note = f"; a step adds {batch} frames at once" if batch > 1 else ""

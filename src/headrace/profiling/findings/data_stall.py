@@ -13,7 +13,9 @@ from headrace.profiling.findings.inside_step import (
 )
 from headrace.profiling.findings.loader_changes import (
     best_loader_change,
+    costliest_part,
     is_bound_by_queue_transfer,
+    other_loader,
 )
 from headrace.profiling.findings.loop_simulation import QUIET, LoopLoad, loop_seconds
 from headrace.profiling.number_format import counted, three_digits
@@ -23,6 +25,8 @@ from headrace.profiling.session import Session
 WAITING: Final = 0.1
 """Min share of the time for a finding on the wait for data."""
 _MAJORITY: Final = 0.5
+_NOTABLE_WAIT: Final = 0.01
+"""Min waits for a core, as a share of the other time, for the headline to state them."""
 _TAIL: Final = 0.1
 """Share of the steps that count as the longest."""
 _COMPUTING: Final = 0.9
@@ -36,15 +40,16 @@ _SATURATED: Final = 0.9
 def find_data_stall(session: Session) -> tuple[Finding, ...]:
     """Return the finding on the step or on its wait for data, the larger of both.
 
-    A wait of a tenth to half of the time is a second finding. Empty without steps.
+    A wait of a tenth to half of the time is a second finding, and so is a setting of the loader if
+    the advice on the wait is another loader. Empty without steps.
     """
     load = LoopLoad.of(session)
     if load is None:
         return ()
     if load.waiting >= _MAJORITY:
-        return (_describe_wait(load),)
+        return tuple(_describe_wait(load))
     if load.waiting >= WAITING:
-        return (_describe_step(load), _describe_wait(load))
+        return (_describe_step(load), *_describe_wait(load))
     return (_describe_step(load),)
 
 
@@ -66,8 +71,7 @@ def _describe_step(load: LoopLoad) -> Finding:
         ]
     return Finding(
         headline=f"The step itself takes {percent(1 - load.waiting)} of the time: "
-        f"{three_digits(load.step_ms)} of the {_total(load, is_first=True)} are not loading"
-        f"{cause.headline}.",
+        f"{_of_step(load, load.step_ms, is_first=True)} are not loading{cause.headline}.",
         bound_by=("step",),
         cause=cause.name,
         evidence=tuple(evidence),
@@ -76,23 +80,42 @@ def _describe_step(load: LoopLoad) -> Finding:
     )
 
 
-def _describe_wait(load: LoopLoad) -> Finding:
-    total = _total(load, is_first=load.waiting >= _MAJORITY)
-    return Finding(
+def _describe_wait(load: LoopLoad) -> Iterator[Finding]:
+    bound, cause = _find_bound(load) if load.waiting >= _MAJORITY else None, ""
+    if bound in ("loading", "loader workers") and load.batches:
+        cause = costliest_part(load)
+    are_waits = " are waits for data" if load.is_corrected and bound else ""
+    change, setting = other_loader(load), best_loader_change(load)
+    yield Finding(
         headline=f"{_waiter(load)} waits for data {percent(load.waiting)} of the time: "
-        f"{three_digits(load.wait_ms)} of the {total}.",
-        bound_by=(_find_bound(load),) if load.waiting >= _MAJORITY else (),
+        f"{_of_step(load, load.wait_ms, is_first=bound is not None)}{are_waits}.",
+        bound_by=(bound,) if bound else (),
+        cause=cause,
         evidence=(*_loading_evidence(load), *_length_evidence(load)),
         is_corrected=load.is_corrected,
-        advice=best_loader_change(load),
+        advice=change or setting,
     )
+    if change is not None and setting.options:
+        yield Finding(
+            headline="If the dataset stays as it is, a setting of its DataLoader helps.",
+            advice=setting,
+        )
 
 
-def _total(load: LoopLoad, *, is_first: bool) -> str:
-    """`352 ms of a step (1,150 ms with waits for a core)`; the second only in the first finding."""
-    total, measured = three_digits(load.total_ms), three_digits(load.measured_ms)
-    waits = f" ({measured} ms with waits for a core)" if is_first and total != measured else ""
-    return f"{total} ms of a step{waits}"
+def _of_step(load: LoopLoad, ms: float, *, is_first: bool) -> str:
+    """`41 of the 66 ms of a step`.
+
+    If waits for a core are subtracted, the first finding has them too: `a step takes 146 ms, 80 of
+    them waiting for a core; of the other 66 ms, 41`.
+    """
+    total, part = three_digits(load.total_ms), three_digits(ms)
+    waited_ms = load.measured_ms - load.total_ms
+    if not is_first or waited_ms < _NOTABLE_WAIT * load.total_ms:
+        return f"{part} of the {total} ms of a step"
+    return (
+        f"a step takes {three_digits(load.measured_ms)} ms, {three_digits(waited_ms)} of them "
+        f"waiting for a core; of the other {total} ms, {part}"
+    )
 
 
 def _advise_cores(load: LoopLoad) -> Change | None:
@@ -184,20 +207,22 @@ def _loading_evidence(load: LoopLoad) -> Iterator[str]:
             yield from loading_evidence(load)
         is_fetch_bound = (load.fetch_ms or 0.0) >= (load.collate_ms or 0.0)
         if loader.decoder and is_fetch_bound and load.waiting >= WAITING:
-            yield (
-                f"The code of the dataset opens videos with {loader.decoder}. If it seeks for each "
-                "item, use headrace.FrameLoader or ClipLoader: they decode each GOP once for many "
-                "items."
-            )
+            yield (f"The code of the dataset opens videos with {loader.decoder}.")
     elif loader.kind == "DataLoader":
         yield "The cost of batches is not known: workers were started before the profile."
     if loader.late_share is not None:
         yield f"{percent(loader.late_share)} of the batches were not ready when requested."
     if loader.handover_wait_ms is not None and load.waiting >= WAITING:
         yield (
-            f"Of the wait, {three_digits(loader.handover_wait_ms)} ms were for the transfer of a "
-            "ready batch from its worker."
+            f"Of the wait, {three_digits(load.sent_ms)} ms were for the transfer of a ready batch "
+            "from its worker."
         )
+        if load.stalled_ms > load.sent_ms:
+            stalled = three_digits(min(load.stalled_ms, load.wait_ms))
+            yield (
+                f"For {stalled} ms of it, the worker of a ready batch did not send it: it computed "
+                "its next batch, in code that holds the GIL, such as a loop in Python."
+            )
 
 
 def _length_evidence(load: LoopLoad) -> Iterator[str]:
@@ -205,10 +230,10 @@ def _length_evidence(load: LoopLoad) -> Iterator[str]:
     if load.is_corrected:
         of_loop = load.core_waits["step"] + load.core_waits["wait"]
         of_workers = load.core_waits["fetch"] + load.core_waits["collate"]
-        and_workers = f", {round(of_workers, 2):g} ms per batch in a worker"
+        and_workers = f", {three_digits(of_workers)} ms per batch in a worker"
         yield (
             f"Other programs used {percent(load.others)} of the CPU time. Not included: waits for "
-            f"a core, {round(of_loop, 2):g} ms per step in the loop"
+            f"a core, {three_digits(of_loop)} ms per step in the loop"
             f"{and_workers if load.loader.workers else ''}."
         )
     cores = load.cores_busy

@@ -29,6 +29,8 @@ class Change:
     """Expected end-to-end speed-up, as a factor; None: not predicted."""
     is_least: bool = False
     """Whether `gain` is a lower bound."""
+    is_most: bool = False
+    """Whether `gain` is an upper bound: on a busy machine."""
     evidence: str | None = None
     """Figures that the gain is computed from, as text."""
     most: float | None = None
@@ -46,18 +48,21 @@ class Change:
         if self.effect:
             return f"{self.words}: {self.effect}{evidence}."
         if self.gain is not None:
-            least = "at least" if self.is_least else "about"
-            return f"{self.words}: {least} {times(self.gain)} as fast{evidence}."
+            return f"{self.words}: {self._bound or 'about'} {times(self.gain)} as fast{evidence}."
         bound = ""
         if self.most is not None and _REPORTED_BOUNDS[0] < self.most < _REPORTED_BOUNDS[1]:
             bound = f", below {times(self.most)}, the bound if this part took no time"
         return f"{self.words}; expected gain not known before it is tried{bound}{evidence}."
 
     @property
+    def _bound(self) -> str:
+        return "at least" if self.is_least else "at most" if self.is_most else ""
+
+    @property
     def prediction(self) -> str:
         """`2.1 times were predicted`, to compare with a measured gain."""
         if self.gain is not None:
-            return f"{'at least ' * self.is_least}{times(self.gain)} were predicted"
+            return f"{self._bound} {times(self.gain)} were predicted".strip()
         if self.most is not None:
             return f"an upper bound of {times(self.most)} was predicted"
         return "no gain was predicted"
@@ -73,8 +78,8 @@ class Finding:
     """Bottlenecks, the busiest first; several if they cannot be ranked, empty if none is known."""
     cause: str = ""
     """Cause of a slow step: one of its parts, for example `checkpointing`, or `model`,
-    `evaluation`, `GIL`, `own code`. Cause of a late rank: one of the parts, data, or waits for a
-    core. Empty: not known, or the step is not the bottleneck."""
+    `evaluation`, `GIL`, `own code`. Cause of slow loading: `__getitem__` or `collate_fn`. Cause of
+    a late rank: one of the parts, data, or waits for a core. Empty: not known."""
     evidence: tuple[str, ...] = ()
     """Figures for and against the headline, one sentence each."""
     change: str | None = None

@@ -8,8 +8,8 @@ from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.findings.loop_simulation import LoopLoad
 from headrace.profiling.number_format import megabytes, three_digits
 from headrace.profiling.number_format import whole_percent as percent
-from headrace.profiling.run_records import InsideStep, KeptTensors, StepPlace
 from headrace.profiling.session import Session
+from headrace.profiling.step_records import InsideStep, KeptTensors, StepPlace
 
 MODEL, EVALUATION, GIL, OWN_CODE = "model", "evaluation", "GIL", "own code"
 """Causes that are not a single part: forward and backward; forwards and batches in a few steps;
@@ -36,6 +36,8 @@ _NOTABLE: Final = 0.02
 """Min share of a step for a part to be listed."""
 _NOTABLE_PLACE: Final = 0.05
 """Min share of the samples for a line to be listed."""
+_MAJORITY: Final = 0.5
+"""Min share of the samples of an optimizer for a line in it to be the advice."""
 _MIN_SAMPLES: Final = 20
 """Min samples for lines to be listed."""
 
@@ -133,7 +135,9 @@ def change_of_part(load: LoopLoad, part: str) -> Change:
 
 def _build_change(load: LoopLoad, name: str, ms: float, place: StepPlace | None) -> Change:
     words = _WORDS[name]
-    if name == OWN_CODE:
+    share = ms / load.step_ms if load.step_ms else 0.0
+    is_own = place is not None and place.in_optimizer and place.share >= _MAJORITY * share
+    if name == OWN_CODE or is_own:
         if place is None:
             return _any_change()
         saved = min(place.share * load.step_ms, ms) / 2
@@ -178,10 +182,18 @@ def parts_ms(load: LoopLoad) -> dict[str, float]:
 
     The wait for the GPU is subtracted from the rest of the step. On a busy machine, waits for a
     core are subtracted from all parts, in proportion to the time in which the thread did not run.
+    Their sum is at most the step.
     """
     inside = load.loader.inside
     if inside is None:
         return {}
+    parts = _parts_ms(load, inside)
+    # Parts are means over all measured steps; the step may be shorter by a correction.
+    scale = min(1.0, load.step_ms / max(1e-9, sum(parts.values())))
+    return {name: scale * ms for name, ms in parts.items()}
+
+
+def _parts_ms(load: LoopLoad, inside: InsideStep) -> dict[str, float]:
     parts = {part.name: part.ms for part in inside.parts}
     on_device = {part.name: part.device_ms for part in inside.parts if part.device_ms is not None}
     if on_device:
@@ -270,18 +282,25 @@ def find_memory_growth(session: Session) -> Iterator[Finding]:
         change = "Find what the loop keeps: a list, a cache, a log"
         if any(group.made_by for group in kept):
             change = "Keep numbers, not tensors with their graph: loss.item() or loss.detach()"
-        evidence = tuple(map(_describe_kept, kept))
+        evidence = tuple(_describe_kept(group, inside.kept_since) for group in kept)
         if inside.kept is not None and not evidence:
             evidence = ("No kind of tensor grew in number with the steps.",)
         yield Finding(
             headline=f"{where} grows by {megabytes(growth.step_bytes)} a step: from "
-            f"{megabytes(growth.first_bytes)} to {megabytes(growth.last_bytes)}.",
+            f"{megabytes(growth.first_bytes)}{_at_step(growth.first_step)} to "
+            f"{megabytes(growth.last_bytes)}{_at_step(growth.last_step)}.",
             evidence=evidence,
             change=f"{change}.",
         )
 
 
-def _describe_kept(group: KeptTensors) -> str:
+def _at_step(step: int | None) -> str:
+    return "" if step is None else f" at step {step:,}"
+
+
+def _describe_kept(group: KeptTensors, since: int | None) -> str:
     shape = f"of shape {'×'.join(map(str, group.shape))}" if group.shape else "single numbers"
     graph = f" Each keeps its graph ({group.made_by})." if group.made_by else ""
-    return f"{group.tensors:,} tensors were kept: {group.dtype}, {shape}, on {group.device}.{graph}"
+    after = "" if since is None else f" after step {since:,}"
+    kept = f"{group.tensors:,} tensors were kept{after}"
+    return f"{kept}: {group.dtype}, {shape}, on {group.device}.{graph}"

@@ -1,11 +1,11 @@
 """Changes to the loader of a loop that waits for data; a simulation predicts their gains."""
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, Literal
 
 from headrace.profiling.findings.advice import WORTHWHILE
 from headrace.profiling.findings.finding import Change
-from headrace.profiling.findings.loop_simulation import COPY_MS_PER_BYTE, LoopLoad
+from headrace.profiling.findings.loop_simulation import LoopLoad
 from headrace.profiling.number_format import megabytes, three_digits, times
 
 _WORKERS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -20,6 +20,8 @@ _QUIET: Final = 0.2
 """CPU share of other programs; from it on, an idle worker may have waited for a core."""
 _MAX_PER_CORE: Final = 4
 """Max workers per core if they mostly wait for a disk or a network."""
+_MIN_BYTES: Final = 1_000_000
+"""Min bytes of a batch for the advice to transfer fewer of them."""
 _FLOAT32_BYTES: Final = 4.0
 """Bytes of float32 per byte of uint8."""
 _SATURATED: Final = 0.8
@@ -44,6 +46,17 @@ def best_loader_change(load: LoopLoad) -> Change:
         return _change_other_loader(load)
     best = max(_settings(load), key=_gain_at_most, default=None)
     return best if best and _gain_at_most(best) >= WORTHWHILE else _cheaper_batch(load)
+
+
+def other_loader(load: LoopLoad) -> Change | None:
+    """Return the change to a loader of headrace; None: the dataset does not decode video."""
+    if not load.loader.decoder or costliest_part(load) != "__getitem__":
+        return None
+    return Change(
+        words="headrace.FrameLoader or ClipLoader in place of this dataset, if it seeks for each "
+        "item: they decode each GOP once for many items (`headrace plan FILES` predicts the speed)",
+        most=load.total_ms / max(1e-6, load.step_ms),
+    )
 
 
 def _gain_at_most(change: Change) -> float:
@@ -141,10 +154,10 @@ def _waits_outside(load: LoopLoad) -> bool:
 
 def _smaller_batch(load: LoopLoad) -> Iterator[Change]:
     """Yield the change to uint8 if the transfer of float32 batches takes time."""
-    loader = load.loader
-    if not loader.handover_wait_ms or not loader.batch_bytes or not loader.has_float32:
+    loader, copy_ms = load.loader, load.copy_ms
+    batch_bytes = loader.batch_bytes or 0
+    if not load.sent_ms or batch_bytes < _MIN_BYTES or not loader.has_float32:
         return
-    copy_ms = loader.batch_bytes * COPY_MS_PER_BYTE
     batch_ms, collate_ms = load.batch_ms or 0.0, load.collate_ms or 0.0
     saved = 1 - 1 / _FLOAT32_BYTES
     yield Change(
@@ -154,10 +167,10 @@ def _smaller_batch(load: LoopLoad) -> Iterator[Change]:
             workers=loader.workers or 0,
             prefetch=load.prefetch,
             cheaper=batch_ms / (batch_ms - saved * min(copy_ms, collate_ms)) if batch_ms else 1.0,
-            handover_saved_ms=saved * min(copy_ms, loader.handover_wait_ms),
+            handover_saved_ms=saved * min(copy_ms, load.sent_ms),
         ),
-        evidence=f"the transfer of a batch of {three_digits(loader.batch_bytes / 1e6)} MB takes "
-        f"{three_digits(loader.handover_wait_ms)} ms",
+        evidence=f"the transfer of a batch of {three_digits(batch_bytes / 1e6)} MB takes "
+        f"{three_digits(load.sent_ms)} ms",
     )
 
 
@@ -168,7 +181,6 @@ def _cheaper_batch(load: LoopLoad) -> Change:
             words="Make __getitem__ of the dataset cheaper",
             most=load.total_ms / max(1e-6, load.step_ms),
         )
-    costliest = "__getitem__" if load.fetch_ms >= load.collate_ms else "collate_fn"
     cost_ms = max(load.fetch_ms, load.collate_ms)
     batch_ms = load.fetch_ms + load.collate_ms
     gain = load.gain(
@@ -182,10 +194,25 @@ def _cheaper_batch(load: LoopLoad) -> Change:
             most=load.total_ms / max(1e-6, load.total_ms - load.handover_ms),
         )
     return Change(
-        words=f"Half of the work in {costliest}",
+        words=_words_for_half(load),
         gain=gain,
         evidence=f"it takes {three_digits(cost_ms)} of the {three_digits(batch_ms)} ms of a batch",
     )
+
+
+def costliest_part(load: LoopLoad) -> Literal["__getitem__", "collate_fn"]:
+    """Return the part that takes most of loading a batch."""
+    return "__getitem__" if (load.fetch_ms or 0.0) >= (load.collate_ms or 0.0) else "collate_fn"
+
+
+def _words_for_half(load: LoopLoad) -> str:
+    if costliest_part(load) == "__getitem__":
+        return "Half of the work in __getitem__"
+    if load.loader.collate != "default":
+        at = f" ({load.loader.collate})" if load.loader.collate else ""
+        return f"Half of the work in collate_fn{at}"
+    size = f"{three_digits((load.loader.batch_bytes or 0) / 1e6)} MB"
+    return f"Half of the bytes of a sample: PyTorch's default collate_fn stacks {size} a batch"
 
 
 def _change_other_loader(load: LoopLoad) -> Change:

@@ -8,10 +8,17 @@ from headrace.profiling.findings.finding import Change
 from headrace.profiling.findings.loop_simulation import LoopLoad, loop_seconds
 from headrace.profiling.findings.verdict import advised, find, find_too_short, is_busy
 from headrace.profiling.number_format import three_digits
+from headrace.profiling.number_format import whole_percent as percent
 from headrace.profiling.session import Session
 
 _SAME: Final = ("loop", "loader", "dataset", "batch_size")
 """Entries of a loop's configuration that identify the loop in the second run."""
+
+
+_SHORTFALL: Final = 0.8
+"""Min measured gain, as a share of the predicted one, that needs no explanation."""
+_LONGER: Final = 1.1
+"""Min time of a part, as a share of its time before, that explains a small gain."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +75,31 @@ def describe_trial(trial: Trial, loops: Sequence[Session]) -> str:
     after = _find_changed(trial, loops)
     if after is None:
         return f"{trial}: the second run did not have this loop with this change."
-    return f"{trial}: {_measure(trial, after)}; {trial.change.prediction}."
+    gain = f"{trial}: {_measure(trial, after)}; {trial.change.prediction}."
+    return gain + _explain_shortfall(trial, after)
+
+
+def _explain_shortfall(trial: Trial, after: Session) -> str:
+    """Return what got longer if the gain is far below the prediction, else an empty text."""
+    before, later = LoopLoad.of(trial.loop), LoopLoad.of(after)
+    gain = trial.change.gain
+    if not gain or "persistent_workers" in trial.change.options or not (before and later):
+        return ""
+    if before.total_ms >= _SHORTFALL * gain * later.total_ms:
+        return ""
+    times_ms = {
+        "a batch": (before.batch_ms or 0.0, later.batch_ms or 0.0),
+        "the rest of a step": (before.step_ms, later.step_ms),
+    }
+    reasons = [
+        f"{part} takes {three_digits(after_ms)} ms, {three_digits(before_ms)} ms before"
+        for part, (before_ms, after_ms) in times_ms.items()
+        if after_ms > _LONGER * before_ms
+    ]
+    if after.others_cpu_share is not None and is_busy(after.others_cpu_share):
+        used = percent(after.others_cpu_share)
+        reasons.append(f"other programs used {used} of the CPU time in the second run")
+    return f" Less than predicted: {'; '.join(reasons)}." if reasons else ""
 
 
 def _find_changed(trial: Trial, loops: Sequence[Session]) -> Session | None:

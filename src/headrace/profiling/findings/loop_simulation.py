@@ -13,7 +13,7 @@ _MIN_STEPS: Final = 300
 """Min simulated steps; recorded steps are repeated if they are fewer."""
 _MAX_STEPS: Final = 2_000
 """Max recorded steps to simulate: the last steps of a long loop."""
-COPY_MS_PER_BYTE: Final = 2e-6
+_COPY_MS_PER_BYTE: Final = 2e-6
 """Milliseconds per byte for a worker to copy a batch into shared memory: 0.5 GB/s."""
 QUIET: Final = 0.05
 """Max CPU share of other programs on a quiet machine."""
@@ -150,7 +150,8 @@ class LoopLoad:
         if handover_ms is not None:
             handover_ms = max(0.0, handover_ms - self.core_waits["wait"])
         loader = self.loader.model_copy(update={"handover_wait_ms": handover_ms})
-        receive_ms = min(handover_ms or 0.0, max(0.0, self.wait_ms - self.core_waits["wait"]))
+        sent_ms = replace(self, loader=loader, batches=tuple(batches)).sent_ms
+        receive_ms = min(sent_ms, max(0.0, self.wait_ms - self.core_waits["wait"]))
         settings: dict[str, int] = {"workers": loader.workers or 0, "prefetch": self.prefetch}
         ideal_ms = simulate_ms(batches, [ms + receive_ms for ms in rest], **settings)
         # Both simulations use the same steps: the last ones of a long loop, or repeated ones.
@@ -221,6 +222,29 @@ class LoopLoad:
             return 0.0
         return self._receive_ms + self._unexplained_ms
 
+    @property
+    def stalled_ms(self) -> float:
+        """Part of the transfer in which the worker does not send: its next batch holds the GIL.
+
+        The copy of the bytes and the CPU time of the loop explain the other part. As a ready batch
+        waits at most until the next one is ready, this part gets shorter with more workers and
+        with cheaper batches.
+        """
+        transfer_ms, cpu_ms = self.loader.handover_wait_ms, self.loader.wait_cpu_ms
+        if transfer_ms is None or cpu_ms is None:
+            return 0.0
+        return min(self.batch_ms or 0.0, max(0.0, transfer_ms - cpu_ms - self.copy_ms))
+
+    @property
+    def sent_ms(self) -> float:
+        """Time for the transfer of a batch that its worker sends at once."""
+        return (self.loader.handover_wait_ms or 0.0) - self.stalled_ms
+
+    @property
+    def copy_ms(self) -> float:
+        """Time to copy a batch into shared memory."""
+        return (self.loader.batch_bytes or 0) * _COPY_MS_PER_BYTE
+
     def gain(
         self,
         *,
@@ -254,8 +278,7 @@ class LoopLoad:
         if workers and not current:
             # A worker has one thread; the loop may have loaded batches with several threads.
             slower = max(1.0, cpu_ms / batch_ms) if batch_ms else 1.0
-            copy_ms = (self.loader.batch_bytes or 0) * COPY_MS_PER_BYTE
-            batches = [batch * slower + copy_ms for batch in batches]
+            batches = [batch * slower + self.copy_ms for batch in batches]
             receive_ms = _MIN_TRANSFER_MS
         steps = [step + max(0.0, receive_ms) for step in self.rest]
         ideal = simulate_ms(batches, steps, workers=workers, prefetch=prefetch)
@@ -292,5 +315,6 @@ class LoopLoad:
 
     @property
     def _receive_ms(self) -> float:
-        """Time for the loop to receive a batch; limited to the wait of the loop or its GPU."""
-        return min(self.loader.handover_wait_ms or 0.0, self.wait_ms)
+        """Time for the loop to receive a batch that its worker sends at once; limited to the wait
+        of the loop or its GPU."""
+        return min(self.sent_ms, self.wait_ms)

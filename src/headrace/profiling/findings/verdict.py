@@ -6,6 +6,7 @@ from typing import Final
 
 from headrace.profiling.findings.advice import CLIPS, reads_pictures
 from headrace.profiling.findings.bottleneck import (
+    ENOUGH_STEPS,
     find_bottleneck,
     find_extraction_bound,
     find_overload,
@@ -15,7 +16,7 @@ from headrace.profiling.findings.bottleneck import (
 from headrace.profiling.findings.data_stall import find_data_stall, find_loader_start
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.inside_step import find_memory_growth
-from headrace.profiling.findings.loop_simulation import QUIET
+from headrace.profiling.findings.loop_simulation import QUIET, loop_seconds
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import counted
 from headrace.profiling.number_format import whole_percent as percent
@@ -23,13 +24,39 @@ from headrace.profiling.session import Session
 
 MIN_STEPS: Final = 10
 """Min measured steps for a verdict."""
+_MIN_SECONDS: Final = 1.0
+"""Min seconds of a loop of few steps for advice."""
+_BUSY: Final = 0.2
+"""Min CPU share of other programs for advice to repeat the run."""
 _MIN_PART_SECONDS: Final = 0.05
 """Min seconds for a part of the start-up to be listed."""
 
 
 def find(session: Session) -> tuple[Finding, ...]:
     """Return the findings, the verdict first; never empty. They are qualified on a busy machine."""
-    return tuple(qualify(session.others_cpu_share, finding) for finding in _find_all(session))
+    return tuple(
+        _qualify_loop(session, qualify(session.others_cpu_share, finding))
+        for finding in _find_all(session)
+    )
+
+
+def _qualify_loop(session: Session, finding: Finding) -> Finding:
+    """Return the finding; of few steps it is a hint, of a failed or short loop without advice.
+
+    On a busy machine, predicted gains are upper bounds.
+    """
+    if session.loader is None:
+        return finding
+    steps = len(session.steps) - len(session.loader.first_steps)
+    if MIN_STEPS <= steps < ENOUGH_STEPS and finding.bound_by != ("start-up",):
+        first, rest = finding.headline[:1], finding.headline[1:]
+        finding = replace(finding, headline=f"Hint: {first.lower()}{rest}")
+        if session.outcome == "failed" or loop_seconds(session) < _MIN_SECONDS:
+            return replace(finding, change=None, advice=None)
+    advice = finding.advice
+    if advice and advice.gain and is_busy(session.others_cpu_share) and not advice.is_least:
+        return replace(finding, change=None, advice=replace(advice, is_most=True))
+    return finding
 
 
 def _find_all(session: Session) -> tuple[Finding, ...]:
@@ -76,7 +103,7 @@ def find_too_short(session: Session) -> Finding | None:
         return Finding(
             headline="Too short to know whether the loop waits for data: "
             f"{steps} after the first of each epoch, {needed}.",
-            change="Let it run for more steps.",
+            change=None if session.outcome == "failed" else "Let it run for more steps.",
         )
     return Finding(
         headline=f"Too short to know what bound the run: {steps} after warm-up, {needed}.",
@@ -162,10 +189,12 @@ def busy_banner(others_cpu_share: float | None) -> str | None:
     """Return the warning above the report of a busy machine; None: the machine was quiet."""
     if others_cpu_share is None or not is_busy(others_cpu_share):
         return None
+    used = f"Other programs used {percent(others_cpu_share)} of the CPU time"
+    if others_cpu_share < _BUSY:
+        return f"{used}: the figures of a quiet machine may differ by as much."
     return (
-        f"Other programs used {percent(others_cpu_share)} of the CPU time: these figures are not "
-        "those of a quiet machine. Repeat the run when the machine is quiet, before you act on "
-        "them."
+        f"{used}: these figures are not those of a quiet machine. Repeat the run when the machine "
+        "is quiet, before you act on them."
     )
 
 

@@ -10,8 +10,8 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import counted
-from headrace.profiling.provenance import CommandLine, Provenance, Record, Text
-from headrace.profiling.run_records import Role, Share, Usage
+from headrace.profiling.provenance import CommandLine, Provenance, Record, Share, Text
+from headrace.profiling.run_records import Role, Usage
 from headrace.profiling.session import NOT_ALL, Session
 from headrace.runtime.child_process import CompletedChild
 
