@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -32,6 +32,11 @@ _LONGEST_STRETCH = 100
 """Max frames decoded of a long GOP."""
 _READING_SECONDS = 0.0001
 """Seconds to read a packed frame from the page cache or a local SSD; assumed, not measured."""
+_PYTHON_SECONDS = 12e-6
+"""Seconds of Python per delivered frame: CPU time of `look_ahead`, and of the iterating thread of a
+`FrameLoader` of 32x32 frames."""
+_COPIED_BYTES = 2**25
+"""Bytes of the frames that are copied to time a copy: more than a processor's cache."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +126,9 @@ def measure_speed(
             raise error
     runs = list(chain(*done))
     repetition = watch.stop(max(watch.seconds, 1e-9))
+    collating = _PYTHON_SECONDS + _time_copy(shape.frame_bytes(size), clock)
     return MeasuredSpeed(
-        speed=_fit_speed(runs, videos, workers, max_open),
+        speed=replace(_fit_speed(runs, videos, workers, max_open), seconds_per_collated=collating),
         gops=len(done),
         frames=sum(run.decoded for run in runs),
         seconds=repetition.seconds,
@@ -184,6 +190,16 @@ def _time_job(decoder: Decoder[Array], wanted: tuple[int, ...], clock: Clock) ->
     )
 
 
+def _time_copy(frame_bytes: int, clock: Clock) -> float:
+    """Return the seconds to copy a frame from memory to a batch."""
+    frames = np.ones((max(1, _COPIED_BYTES // frame_bytes), frame_bytes), np.uint8)
+    row = np.ones(frame_bytes, np.uint8)
+    started_ns = clock.now_ns()
+    for frame in frames:
+        row[...] = frame
+    return (clock.now_ns() - started_ns) / 1e9 / len(frames)
+
+
 def _fit_speed(runs: list[_Run], videos: VideoSet, workers: int, max_open: int) -> Speed:
     opening, seeking, decoding, delivering = share_out(
         np.array([(run.opens, 1, run.decoded, run.delivered) for run in runs], np.float64),
@@ -233,7 +249,7 @@ def estimate_spill(
     if not decoding.packed:
         return None
     packed, speed = min(decoding.packed, key=lambda packed: packed.bytes_per_frame), decoding.speed
-    reading = packed.unpack_seconds + _READING_SECONDS
+    reading = packed.unpack_seconds + _READING_SECONDS + speed.seconds_per_collated
     storing = (
         speed.seconds_per_seek * len(population.gop_lengths) / population.num_frames
         + speed.seconds_per_decoded
