@@ -60,13 +60,16 @@ def test_measured_speed_memory_and_noise_are_in_the_row(plan_of_clip):
     }
 
 
-def test_costs_that_could_not_be_separated_are_a_warning(plan_of_clip):
-    speed = replace(plan_of_clip.decoding.speed, seconds_per_seek=0.0)
+@pytest.mark.parametrize(
+    ("cost", "what"), [("seek", "seek"), ("delivered", "frame converted to 32x32")]
+)
+def test_costs_that_could_not_be_separated_are_a_warning(plan_of_clip, cost, what):
+    speed = replace(plan_of_clip.decoding.speed, **{f"seconds_per_{cost}": 0.0})
     unclear = replace(plan_of_clip, decoding=replace(plan_of_clip.decoding, speed=speed))
-    warning = "Warning: the costs of seeking and decoding could not be separated"
+    warning = "Warning: the costs of seeking, decoding and converting could not be separated"
     assert warning in advice(unclear)
-    text = render_plan(unclear, ["a.mp4"])
-    assert "not separated from the others per seek" in text
+    text = " ".join(render_plan(unclear, ["a.mp4"]).split())
+    assert f"not separated from the others per {what}" in text
     assert not plan_facts(unclear, ["a.mp4"])["decoding"]["is_told_apart"]
 
 
@@ -91,6 +94,15 @@ def test_a_spill_that_was_asked_for_is_judged(plan_of_clip, changed, said):
     spill = None if changed is None else replace(plan_of_clip.spill, **changed)
     config = replace(plan_of_clip.config, spill=".")
     assert said in advice(replace(plan_of_clip, config=config, spill=spill))
+
+
+def test_an_epoch_of_clips_does_not_fill_the_disk(plan_of_clip):
+    config = replace(plan_of_clip.config, num_frames=2, spill=".")
+    spill = replace(plan_of_clip.spill, later_epochs=1e9)
+    text = render_plan(replace(plan_of_clip, config=config, spill=spill), ["a.mp4"])
+    text = " ".join(text.split())
+    assert text.count("1,000,000,000 frames/s expected once all frames are stored") == 2
+    assert "second epoch" not in text
 
 
 def test_options_that_are_not_faster_are_not_advised(plan_of_clip):

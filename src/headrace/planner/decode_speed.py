@@ -57,11 +57,13 @@ class MeasuredSpeed:
 
     @property
     def is_told_apart(self) -> bool:
-        """Whether the times of seeking and decoding could be separated.
+        """Whether the times of seeking, decoding and converting could be separated.
 
-        With noise or short files, one of the two becomes 0, and predicted rates are too high.
+        With noise or short files, one of them becomes 0, and predicted rates are too high.
         """
-        return self.speed.seconds_per_seek > 0 and self.speed.seconds_per_decoded > 0
+        speed = self.speed
+        times = (speed.seconds_per_seek, speed.seconds_per_decoded, speed.seconds_per_delivered)
+        return min(times) > 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from headrace.measuring.interleaved import disturbance
+from headrace.planner.decode_speed import SpillEstimate
 from headrace.planner.plan_facts import loader_call, loader_name, proxy_command
 from headrace.planner.planner import Plan
 from headrace.planner.strategy_cost import PlanProbe
@@ -97,9 +98,9 @@ def _recommendation(plan: Plan) -> Iterator[str]:
         yield from _wrap(sentence)
     if not plan.decoding.is_told_apart:
         yield from _wrap(
-            "Warning: the costs of seeking and decoding could not be separated, so expected "
-            "frames/s are too high; plan again on an idle machine, or run the strategies with "
-            "--measure"
+            "Warning: the costs of seeking, decoding and converting could not be separated, so "
+            "expected frames/s are too high; plan again on an idle machine, or run the strategies "
+            "with --measure"
         )
 
 
@@ -107,12 +108,21 @@ def _expected_rates(plan: Plan) -> str:
     """Return the expected rates of the recommended loader, and when the start is over."""
     row, spill = plan.recommendation.strategy, plan.spill
     if spill is not None and plan.spills:
-        first, start = spill.first_epoch, "from the second epoch on"
-    else:
-        first, start = row.first_epoch_frames_per_second, _start_of(row, plan)
+        return _spill_rates(plan, spill)
+    start = _start_of(row, plan)
     return (
-        f"{decimal(plan.frames_per_second)} frames/s expected{start and ', '}{start}"
-        f"; {decimal(first)} on average in the first epoch"
+        f"{decimal(plan.frames_per_second)} frames/s expected{start and ', '}{start}; "
+        f"{decimal(row.first_epoch_frames_per_second)} on average in the first epoch"
+    )
+
+
+def _spill_rates(plan: Plan, spill: SpillEstimate) -> str:
+    """Return the rates of frames on a disk; an epoch of clips does not read all frames."""
+    if plan.config.num_frames is not None:
+        return f"{decimal(spill.later_epochs)} frames/s expected once all frames are stored"
+    return (
+        f"{decimal(spill.later_epochs)} frames/s expected from the second epoch on; "
+        f"{decimal(spill.first_epoch)} on average in the first epoch, slowest at its start"
     )
 
 
@@ -158,7 +168,7 @@ def _next_steps(plan: Plan, videos: Sequence[str]) -> Iterator[str]:
     if spill is not None and is_faster:
         yield from _wrap(
             f"add spill='DIR', a folder on a local disk: {decimal(spill.later_epochs)} instead of "
-            f"{decimal(rate)} frames/s from the second epoch on"
+            f"{decimal(rate)} frames/s once all frames are stored"
         )
     if not pays:
         return
@@ -280,8 +290,7 @@ def _spill_text(plan: Plan) -> Iterator[str]:
     yield from _wrap(
         f"about {megabytes(spill.disk_bytes)} for all frames, "
         f"{decimal(spill.bytes_per_frame / 1e3)} kB each, packed by {spill.codec}; every frame is "
-        f"decoded once: {decimal(spill.first_epoch)} frames/s on average in the first epoch, "
-        f"slowest at its start; {decimal(spill.later_epochs)} frames/s from the second epoch on"
+        f"decoded once: {_spill_rates(plan, spill)}"
     )
     if spill.free_bytes is not None:
         room = "enough" if spill.fits else "too few; frames that do not fit are decoded every time"
