@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -123,14 +123,12 @@ def measure_speed(
     with closing(imap(worker, gops_in_time(), workers=workers, capacity=1, name="probe")) as probes:
         results = list(probes)
     done = [result for result in results if not isinstance(result, MediaError)]
-    for error in results:
-        if not done and isinstance(error, MediaError):
-            raise error
+    if not done:
+        raise next(error for error in results if isinstance(error, MediaError))
     runs = list(chain(*done))
     repetition = watch.stop(max(watch.seconds, 1e-9))
-    collating = _PYTHON_SECONDS + _time_copy(shape.frame_bytes(size), clock)
     return MeasuredSpeed(
-        speed=replace(_fit_speed(runs, videos, workers, max_open), seconds_per_collated=collating),
+        speed=_fit_speed(runs, videos, workers, max_open, _time_collating(shape, clock)),
         gops=len(done),
         frames=sum(run.decoded for run in runs),
         seconds=repetition.seconds,
@@ -192,17 +190,21 @@ def _time_job(decoder: Decoder[Array], wanted: tuple[int, ...], clock: Clock) ->
     )
 
 
-def _time_copy(frame_bytes: int, clock: Clock) -> float:
-    """Return the seconds to copy a frame from memory to a batch."""
+def _time_collating(shape: FrameFormat, clock: Clock) -> float:
+    """Return the seconds to plan a frame and to copy it from memory to a batch."""
+    assert shape.size is not None
+    frame_bytes = shape.frame_bytes(shape.size)
     frames = np.ones((max(1, _COPIED_BYTES // frame_bytes), frame_bytes), np.uint8)
     row = np.ones(frame_bytes, np.uint8)
     started_ns = clock.now_ns()
     for frame in frames:
         row[...] = frame
-    return (clock.now_ns() - started_ns) / 1e9 / len(frames)
+    return _PYTHON_SECONDS + (clock.now_ns() - started_ns) / 1e9 / len(frames)
 
 
-def _fit_speed(runs: list[_Run], videos: VideoSet, workers: int, max_open: int) -> Speed:
+def _fit_speed(
+    runs: list[_Run], videos: VideoSet, workers: int, max_open: int, collating: float
+) -> Speed:
     opening, seeking, decoding, delivering = share_out(
         np.array([(run.opens, 1, run.decoded, run.delivered) for run in runs], np.float64),
         np.array([run.seconds for run in runs]),
@@ -214,6 +216,7 @@ def _fit_speed(runs: list[_Run], videos: VideoSet, workers: int, max_open: int) 
         seconds_per_seek=seeking + (1 - open_share) * opening,
         seconds_per_decoded=decoding,
         seconds_per_delivered=delivering,
+        seconds_per_collated=collating,
         workers=workers,
         droppable_share=min(0.99, droppable / videos.population.num_frames),
     )
