@@ -55,8 +55,8 @@ _SCALES: Final = {
     "turns": ("--seconds 1 --repeats 3", "--seconds 0.05 --repeats 1"),
     "few": ("4", "1"),
     "sampled": (
-        "--seconds 2 --batch-size 128 --size 256 256",
-        "--seconds 0.3 --batch-size 4 --size 96 96",
+        "--seconds 2 --batch-size 128 --size 256x256",
+        "--seconds 0.3 --batch-size 4 --size 96x96",
     ),
     "loaded": ("--gpu 0", "--batch-size 4 --batches 3 --repeats 1 --seconds 0.3 --size 96 160"),
     "traced": ("--gpu 0", "--batches 3"),

@@ -74,7 +74,7 @@ class SourceArgument(VideoArgument):
 Videos: TypeAlias = Annotated[tuple[str, ...], VideoArgument()]
 """Paths of videos."""
 FrameSize: TypeAlias = Annotated[
-    tuple[int, int], Option("Height and width of the frames.", least=1, metavar="H W")
+    tuple[int, int], Option("Height and width of the frames.", least=1, metavar="HxW")
 ]
 
 
@@ -88,6 +88,11 @@ class OptionField:
     option: Option | VideoArgument
     default: Any
     """`dataclasses.MISSING` if the field is required."""
+
+    @property
+    def is_size(self) -> bool:
+        """Whether the values are a height and a width."""
+        return self.kind in (tuple[int, int], tuple[int, int] | None)
 
     @property
     def item(self) -> Any:

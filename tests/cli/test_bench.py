@@ -21,7 +21,7 @@ BY_NAME = {benchmark.name: benchmark for benchmark in BENCHMARKS}
 KEPT = Path(__file__).parents[1] / "surface" / "recorded" / "bench"
 """A real record of each benchmark."""
 ONCE = ("--seconds", 0.01, "--repeats", 1)
-CLIPS = ("--clip-len", 2, "--size", 16, 16)
+CLIPS = ("--clip-len", 2, "--size", "16x16")
 CHOSEN = {
     "stages": (("--tensorboard", "logs"), {"tensorboard": Path("logs"), "repeats": 5}),
     "workers": (("--workers", "0,1", *CLIPS), {"workers": (0, 1), "clip_len": 2}),
@@ -30,7 +30,7 @@ CHOSEN = {
     "cameras": (("--index-file", "i.json", "--ranks", "1,2"), {"ranks": (1, 2)}),
     "decode": ((*ONCE, "--access", "random"), {"access": "random", "seconds": 0.01}),
     "preprocess": (("--model-name", "resnet18"), {"model_name": "resnet18"}),
-    "transfer": (("--size", 48, 64), {"size": (48, 64)}),
+    "transfer": (("--size", "48x64"), {"size": (48, 64)}),
     "overlap": (("--threads", 2), {"threads": 2}),
     "stability": (("--queue-depths", 1), {"queue_depths": (1,)}),
     "scenarios": (("--seconds", 2), {"seconds": 2}),

@@ -95,7 +95,7 @@ def bench(call, tmp_path, forked_ranks):
     """Return a function: index file, arguments -> (exit code, stdout, stderr) of the benchmark."""
 
     def run(file, *words):
-        given = ("--index-file", file, "--size", 32, 48, "--out", tmp_path / "out")
+        given = ("--index-file", file, "--size", "32x48", "--out", tmp_path / "out")
         return call("bench", "cameras", *given, *words)
 
     return run

@@ -57,7 +57,7 @@ def test_an_omitted_option_is_the_default_of_the_field(typed):
 def test_every_kind_is_parsed(typed):
     configuration = typed(
         *("v.mp4", "w.mp4", "--into", "d", "--number", 5, "--share", 0.5, "--word", "b"),
-        *("--size", 8, 16, "--counts", "4,2,4", "--words", "p, q", "--memory", "2", "--is-loud"),
+        *("--size", "8x16", "--counts", "4,2,4", "--words", "p, q", "--memory", "2", "--is-loud"),
     )
     assert configuration == Every(
         videos=("v.mp4", "w.mp4"),

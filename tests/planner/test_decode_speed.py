@@ -20,6 +20,7 @@ def test_every_constant_is_measured(opened, copies):
     speed = measured.speed
     assert speed.workers == 2
     assert min(speed.seconds_per_seek, speed.seconds_per_decoded) >= 0
+    assert speed.seconds_per_collated > 0
     assert speed.droppable_share == 0
 
 

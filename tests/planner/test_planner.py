@@ -1,12 +1,13 @@
 """A plan compares strategies on the user's files and refuses impossible requests."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench.clocks import OpeningTakesTenSeconds, TickingClock
 from headrace.planner.plan_config import PlanConfig
-from headrace.planner.plan_output import loader_call
+from headrace.planner.plan_facts import loader_call
 from headrace.planner.planner import plan
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
@@ -107,10 +108,32 @@ def test_the_prediction_for_clips_equals_the_decodes_of_a_loader(planned, clips)
     )
 
 
-def test_clips_by_time_are_planned_without_too_short_videos(planned, clips, tmp_path):
+@pytest.mark.parametrize(("fps", "printed"), [("7.5", "'15/2'"), ("5", "5")])
+def test_clips_by_time_are_planned_without_too_short_videos(planned, clips, tmp_path, fps, printed):
     short = write_clip(tmp_path / "short", SynthClip(num_frames=6))
-    result = planned([*clips, short], num_frames=4, fps="7.5", boundary="skip")
-    assert "fps='15/2', boundary='skip'" in loader_call(result.strategies[1], result)
+    result = planned([*clips, short], num_frames=2, fps=fps, boundary="skip")
+    assert f"fps={printed}, boundary='skip'" in loader_call(result.strategies[1], result)
+
+
+@pytest.mark.parametrize(
+    ("rate", "free", "options", "spills"),
+    [
+        (1e9, 10**12, {}, True),
+        (1, 10**12, {}, False),
+        (1e9, 1, {}, False),
+        (1e9, 10**12, {"target": 1}, False),
+        (1e9, 10**12, {"target": 1e8}, True),
+    ],
+    ids=["faster", "slower", "no room", "target reached without", "target not reached"],
+)
+def test_the_loader_spills_only_if_that_is_faster_and_needed(
+    planned, clips, tmp_path, rate, free, options, spills
+):
+    result = planned(clips, spill=str(tmp_path), **options)
+    spill = replace(result.spill, later_epochs=rate, free_bytes=free)
+    result = replace(result, spill=spill)
+    call = loader_call(result.recommendation.strategy, result)
+    assert (result.spills, f"spill={str(tmp_path)!r}" in call) == (spills, spills)
 
 
 @pytest.mark.parametrize(("num_frames", "batches"), [(None, (128, 128)), (16, (8, 128))])

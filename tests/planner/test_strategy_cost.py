@@ -144,6 +144,25 @@ def test_a_shuffle_with_a_shorter_lookahead_decodes_less_in_the_same_memory():
     assert cost.amplification < 0.8 * simulated(ShuffledFrames(), long, capacity=4800).amplification
 
 
+def test_the_first_epoch_is_simulated_from_the_first_batch_on():
+    """12,000 frames in 400 GOPs of 30: without a lookahead, each frame costs 15.5."""
+    first = simulated(ShuffledFrames(), 4000).first_epoch
+    assert first.frames == 12_000
+    steady = simulated(ShuffledFrames(), 4000)
+    assert 1.2 * steady.amplification < first.amplification < 15.5
+    assert steady.seeks < first.seeks < 1
+    alone = simulated(ShuffledFrames(), 1)
+    assert alone.first_epoch.amplification == pytest.approx(alone.amplification, rel=0.05)
+
+
+def test_the_rest_of_a_long_first_epoch_costs_the_mean(monkeypatch):
+    monkeypatch.setattr("headrace.planner.strategy_cost._LEAST_REQUESTS", 960)
+    cost = simulated(UniformFrames(), 160)  # 960 of 12,000 frames are simulated
+    first = cost.first_epoch
+    assert first.amplification == pytest.approx(cost.amplification, rel=0.1)
+    assert first.amplification != cost.amplification
+
+
 def test_a_set_of_one_batch_is_simulated_epoch_after_epoch():
     one = Population.of([np.array([30, 40])])
     cost = simulate(one, ShuffledFrames(), lookahead=70, capacity=70, batch_size=70)

@@ -126,6 +126,13 @@ def test_throughput_counts_seeks_and_decoded_and_delivered_frames():
     assert SPEED.throughput(cost(0.5, 0)) == pytest.approx(2 / (0.001 + 0.0005))
 
 
+def test_batches_are_written_by_one_thread():
+    """So more workers do not raise its share of the rate."""
+    speed = replace(SPEED, seconds_per_collated=0.001)
+    assert speed.throughput(cost(0.5, 0)) == pytest.approx(2 / (0.001 + 0.0005 + 0.001))
+    assert replace(speed, workers=64).throughput(cost(0.5, 0)) == pytest.approx(1000)
+
+
 @pytest.mark.parametrize(("share", "decoded"), [(0.0, 11), (0.5, 6), (0.9, 2)])
 def test_droppable_frames_that_are_passed_are_not_decoded(share, decoded):
     speed = replace(SPEED, droppable_share=share)
@@ -137,10 +144,11 @@ def test_droppable_frames_that_are_passed_are_not_decoded(share, decoded):
 HD = 1280 * 720
 
 
-def advice(gops, *, pixels=HD, target=None, later=2000):
+def advice(gops, *, pixels=HD, target=None, later=2000, before=None):
     lengths = np.array(gops)
     now = compared(lengths, later=later)["look-ahead"]
-    return reencode(lengths, now, pixels=pixels, target=target)
+    before = before or now.frames_per_second
+    return reencode(lengths, now, before=before, pixels=pixels, target=target)
 
 
 def test_long_gops_that_do_not_fit_are_worth_copying():
@@ -153,6 +161,12 @@ def test_long_gops_that_do_not_fit_are_worth_copying():
     assert found.epochs == pytest.approx(found.seconds / (1e6 / found.before - 1e6 / found.after))
 
 
+def test_frames_of_copies_that_fit_the_memory_are_reused_as_those_of_the_originals():
+    found = advice(np.full(10, 30), later=300)
+    assert found.amplification_after == pytest.approx(found.amplification_before, rel=0.05)
+    assert found.after > found.before
+
+
 def test_making_them_takes_every_frame_once():
     """2 ms to decode, 1 ms to convert, and 4 times the decoding of a small frame, on 2 cores."""
     small = 0.002 * 2 * 1000 / HD
@@ -163,8 +177,9 @@ def test_making_them_takes_every_frame_once():
     ("gops", "options", "why"),
     [
         (np.full(4000, 12), {}, "GOPs are short already: 12 frames"),
-        (np.full(4000, 250), {"target": 5}, "look-ahead reaches 5 frames/s as it is"),
+        (np.full(4000, 250), {"target": 5}, "5 frames/s are reached as it is"),
         (np.full(10, 30), {"later": 300, "pixels": 1000}, "times as fast, too little"),
+        (np.full(10, 30), {"before": 1e4}, "slower (0.8 times as fast): what is decoded now"),
     ],
 )
 def test_strategies_that_do_not_pay_give_a_reason(gops, options, why):

@@ -43,7 +43,7 @@ def test_json_output_of_commands(holds, place):
     pages = [
         _printed("index videos"),
         _printed("clip videos/a.mp4 --num-frames 4"),
-        _names("plan videos --size 32 48 --batch-size 8"),
+        _names("plan videos --size 32x48 --batch-size 8"),
         _printed("models squeezenet1_1"),
         _printed("models squeezenet1_1 --prep"),
         _printed("doctor --parity videos/a.mp4"),

@@ -76,7 +76,7 @@ class CamerasConfig:
     ] = ("loader", "dataset", "wandering")
     group_num: Annotated[int, Option("Clips per batch.", least=1)] = 4
     size: Annotated[
-        tuple[int, int] | None, Option("Height and width of the frames.", least=1, metavar="H W")
+        tuple[int, int] | None, Option("Height and width of the frames.", least=1, metavar="HxW")
     ] = (256, 704)
     """(height, width); None: the cameras' own size."""
     repeats: Annotated[int, Option("Epochs per variant.", least=1)] = 1

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args
 
 import typer
 
+from headrace.cli.sources import frame_size
 from headrace.config_fields import (
     Configuration,
     Option,
@@ -141,6 +142,9 @@ def _parameter(field: OptionField) -> Parameter:
         kind = str  # typer rejects `int | str`
     if option.is_repeated:
         kind, default = list[str] | None, None
+    elif field.is_size:
+        kind, least = str | None, None
+        default = default and "x".join(map(str, default))
     elif field.item is not None:
         kind, least = str | None, None
         default = default if default is MISSING else ",".join(map(str, default)) or None
@@ -178,6 +182,8 @@ def _value(field: OptionField, typed: Any) -> Any:
         return tuple(str(path) for path in find_videos(typed)) if typed else ()
     if isinstance(field.option, SourceArgument) or field.option.is_repeated:
         return tuple(typed or ())
+    if field.is_size:
+        return frame_size(typed)
     if field.item is None:
         return typed
     if typed is None:

@@ -32,7 +32,8 @@ def _plan(
     config = configured(PlanConfig, typed, trial_seconds=measure_seconds if measure else None)
     sources = sources_of(videos, rate=rate)
     with waiting("loading PyTorch", is_quiet=json):
-        from headrace.planner.plan_output import plan_facts, render_plan
+        from headrace.planner.plan_facts import plan_facts
+        from headrace.planner.plan_output import render_plan
         from headrace.planner.planner import plan as make_plan
 
     with progress(is_quiet=json) as on_progress:

@@ -32,6 +32,11 @@ _LONGEST_STRETCH = 100
 """Max frames decoded of a long GOP."""
 _READING_SECONDS = 0.0001
 """Seconds to read a packed frame from the page cache or a local SSD; assumed, not measured."""
+_PYTHON_SECONDS = 12e-6
+"""Seconds of Python per delivered frame: CPU time of `look_ahead`, and of the iterating thread of a
+`FrameLoader` of 32x32 frames."""
+_COPIED_BYTES = 2**25
+"""Bytes of the frames that are copied to time a copy: more than a processor's cache."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +57,13 @@ class MeasuredSpeed:
 
     @property
     def is_told_apart(self) -> bool:
-        """Whether the times of seeking and decoding could be separated.
+        """Whether the times of seeking, decoding and converting could be separated.
 
-        With noise or short files, one of the two becomes 0, and predicted rates are too high.
+        With noise or short files, one of them becomes 0, and predicted rates are too high.
         """
-        return self.speed.seconds_per_seek > 0 and self.speed.seconds_per_decoded > 0
+        speed = self.speed
+        times = (speed.seconds_per_seek, speed.seconds_per_decoded, speed.seconds_per_delivered)
+        return min(times) > 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,13 +123,12 @@ def measure_speed(
     with closing(imap(worker, gops_in_time(), workers=workers, capacity=1, name="probe")) as probes:
         results = list(probes)
     done = [result for result in results if not isinstance(result, MediaError)]
-    for error in results:
-        if not done and isinstance(error, MediaError):
-            raise error
+    if not done:
+        raise next(error for error in results if isinstance(error, MediaError))
     runs = list(chain(*done))
     repetition = watch.stop(max(watch.seconds, 1e-9))
     return MeasuredSpeed(
-        speed=_fit_speed(runs, videos, workers, max_open),
+        speed=_fit_speed(runs, videos, workers, max_open, _time_collating(shape, clock)),
         gops=len(done),
         frames=sum(run.decoded for run in runs),
         seconds=repetition.seconds,
@@ -184,7 +190,21 @@ def _time_job(decoder: Decoder[Array], wanted: tuple[int, ...], clock: Clock) ->
     )
 
 
-def _fit_speed(runs: list[_Run], videos: VideoSet, workers: int, max_open: int) -> Speed:
+def _time_collating(shape: FrameFormat, clock: Clock) -> float:
+    """Return the seconds to plan a frame and to copy it from memory to a batch."""
+    assert shape.size is not None
+    frame_bytes = shape.frame_bytes(shape.size)
+    frames = np.ones((max(1, _COPIED_BYTES // frame_bytes), frame_bytes), np.uint8)
+    row = np.ones(frame_bytes, np.uint8)
+    started_ns = clock.now_ns()
+    for frame in frames:
+        row[...] = frame
+    return _PYTHON_SECONDS + (clock.now_ns() - started_ns) / 1e9 / len(frames)
+
+
+def _fit_speed(
+    runs: list[_Run], videos: VideoSet, workers: int, max_open: int, collating: float
+) -> Speed:
     opening, seeking, decoding, delivering = share_out(
         np.array([(run.opens, 1, run.decoded, run.delivered) for run in runs], np.float64),
         np.array([run.seconds for run in runs]),
@@ -196,6 +216,7 @@ def _fit_speed(runs: list[_Run], videos: VideoSet, workers: int, max_open: int) 
         seconds_per_seek=seeking + (1 - open_share) * opening,
         seconds_per_decoded=decoding,
         seconds_per_delivered=delivering,
+        seconds_per_collated=collating,
         workers=workers,
         droppable_share=min(0.99, droppable / videos.population.num_frames),
     )
@@ -233,7 +254,7 @@ def estimate_spill(
     if not decoding.packed:
         return None
     packed, speed = min(decoding.packed, key=lambda packed: packed.bytes_per_frame), decoding.speed
-    reading = packed.unpack_seconds + _READING_SECONDS
+    reading = packed.unpack_seconds + _READING_SECONDS + speed.seconds_per_collated
     storing = (
         speed.seconds_per_seek * len(population.gop_lengths) / population.num_frames
         + speed.seconds_per_decoded

@@ -88,6 +88,21 @@ class Plan:
         return parse_bytes(self.config.memory_budget)
 
     @property
+    def spills(self) -> bool:
+        """Whether the loader reads frames from the requested disk: it is faster, and needed."""
+        best, spill = self.recommendation, self.spill
+        if self.config.spill is None or spill is None or not spill.fits:
+            return False
+        is_needed = self.config.target is None or not best.reaches_target
+        return is_needed and spill.later_epochs > best.strategy.frames_per_second
+
+    @property
+    def frames_per_second(self) -> float:
+        """Expected frames per second of the recommended loader, once the start is over."""
+        best = self.recommendation.strategy.frames_per_second
+        return self.spill.later_epochs if self.spill and self.spills else best
+
+    @property
     def others(self) -> float:
         """Max cores kept busy by other programs during timings."""
         others = [self.decoding.others, *(trial.others for trial in self.trials.values())]
@@ -136,6 +151,7 @@ def plan(
     decoding = measure_speed(opened, config.size, workers=workers, max_open=max_open, clock=clock)
     simulated = partial(_simulated_cost, opened.population, config, on_progress)
     strategies = _strategies(config, opened, clips, decoding, noise, budget_of, simulated)
+    recommendation = recommend(strategies, config.target)
     probe = partial(run_probe, opened, workers=workers, store=store, clock=clock)
     return Plan(
         config=config,
@@ -144,9 +160,11 @@ def plan(
         decoding=decoding,
         strategies=strategies,
         trials=_probe_all(probe, strategies, config, on_progress),
-        recommendation=recommend(strategies, config.target),
+        recommendation=recommendation,
         spill=estimate_spill(opened.population, decoding, config.spill),
-        reencode=_estimate_proxies(opened, strategies, config, budget, on_progress),
+        reencode=_estimate_proxies(
+            opened, strategies, recommendation.strategy, config, budget, on_progress
+        ),
         cores=describe_machine().usable_cores,
     )
 
@@ -208,8 +226,9 @@ def _packed(
                         seconds_per_packed=packed.pack_seconds,
                         seconds_per_unpacked=packed.unpack_seconds,
                     ),
-                    words=f"the same batches, {lookahead:,} requests ahead: waiting frames are "
-                    f"packed by {packed.codec} into 1/{packed.ratio:.1f} of the bytes",
+                    words=f"the batches of {row.name}, planned {lookahead:,} requests ahead: "
+                    f"waiting frames are packed by {packed.codec} into 1/{packed.ratio:.1f} of the "
+                    "bytes, so that more of them fit",
                     hold="packed",
                 )
             )
@@ -303,6 +322,7 @@ def _simulated_cost(
 def _estimate_proxies(
     videos: VideoSet,
     strategies: tuple[Strategy, ...],
+    best: Strategy,
     config: PlanConfig,
     budget: Budget,
     on_progress: OnProgress,
@@ -317,8 +337,14 @@ def _estimate_proxies(
         cost = cost_of(look_ahead.sampler, look_ahead.lookahead)
     sizes = np.array([index.info.upright_size for index in videos.indexes], np.float64)
     pixels = float(np.average(sizes.prod(axis=1), weights=population.frames_per_video))
-    lengths_now, target = population.gop_lengths, config.target
-    return reencode(lengths_now, look_ahead, pixels=pixels, target=target, cost=cost)
+    return reencode(
+        population.gop_lengths,
+        look_ahead,
+        before=best.frames_per_second,
+        pixels=pixels,
+        target=config.target,
+        cost=cost,
+    )
 
 
 def _probe_all(

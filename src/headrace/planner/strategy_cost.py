@@ -26,7 +26,7 @@ from headrace.sampling.bias import (
     mate_lags,
     measured_mate_lags,
 )
-from headrace.sampling.decode_cost import DecodeCost
+from headrace.sampling.decode_cost import DecodeCost, FirstEpoch
 from headrace.sampling.frame_samplers import Bursts
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import Sampler
@@ -48,9 +48,9 @@ def simulate(
 ) -> DecodeCost:
     """Return the decode cost of `sampler` under a loader's planner and memory limit.
 
-    Unlike the formulas of `sampling.decode_cost`, it includes the memory limit and draws without
-    replacement. It simulates six windows, the first two uncounted: 10,000 to 400,000 requests, 2 to
-    5 microseconds each.
+    Unlike the formulas of `sampling.decode_cost`, it includes the memory limit, draws without
+    replacement, and the first epoch. It simulates six windows, the first two uncounted: 10,000 to
+    400,000 requests, 2 to 5 microseconds each; the rest of a longer first epoch costs the mean.
 
     Args:
         population: All frames.
@@ -63,26 +63,38 @@ def simulate(
     frames_per_batch = batch_size * (sampler.traits.num_frames or 1)
     batches = max(2, min(_MOST_REQUESTS, requests) // frames_per_batch)
     skipped = batches * _SKIPPED // (_SKIPPED + _COUNTED)
-    decoded = seeks = held = held_sum = delivered = 0
+    epoch_frames = len(sampler.order(population, 0)) * (sampler.traits.num_frames or 1)
+    steady, first = np.zeros(3), np.zeros(3)  # frames decoded, seeks, frames delivered
+    held = held_sum = 0
     plan = look_ahead(
         _requests(population, sampler, batch_size),
         population,
         lookahead=lookahead,
         capacity=capacity,
+        first=frames_per_batch,
     )
     for number, batch in zip(range(batches), plan, strict=False):
         held += sum(len(job.frames) for job in batch.jobs) - len(batch.released)
+        decoded = sum(
+            max(job.frames) - int(population.gop_start[job.gop]) + 1 for job in batch.jobs
+        )
+        costs = (decoded, len(batch.jobs), batch.requests.size)
+        if first[2] < epoch_frames:
+            first += costs
         if number >= skipped:
-            decoded += sum(
-                max(job.frames) - int(population.gop_start[job.gop]) + 1 for job in batch.jobs
-            )
-            seeks += len(batch.jobs)
+            steady += costs
             held_sum += held
-            delivered += batch.requests.size
+    rest = steady * max(0.0, epoch_frames - first[2]) / steady[2]
+    (amplification, seeks), epoch = steady[:2] / steady[2], first + rest
     return DecodeCost(
-        amplification=decoded / delivered,
-        seeks=seeks / delivered,
+        amplification=float(amplification),
+        seeks=float(seeks),
         held_frames=held_sum / (batches - skipped),
+        first_epoch=FirstEpoch(
+            amplification=float(epoch[0] / epoch[2]),
+            seeks=float(epoch[1] / epoch[2]),
+            frames=epoch_frames,
+        ),
     )
 
 

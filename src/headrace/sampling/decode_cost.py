@@ -32,6 +32,18 @@ _LONGEST_LOOKAHEAD = 131_072
 
 
 @dataclass(frozen=True, kw_only=True)
+class FirstEpoch:
+    """Mean cost per frame of a loader's first epoch, whose lookahead begins with one batch."""
+
+    amplification: float
+    """As in `DecodeCost`."""
+    seeks: float
+    """As in `DecodeCost`."""
+    frames: int
+    """Frames delivered in an epoch, over all clips."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DecodeCost:
     """Expected cost per delivered frame, in the long run."""
 
@@ -43,6 +55,8 @@ class DecodeCost:
     held_frames: float
     """Mean number of distinct decoded frames that wait for their slot; a frame for several slots is
     held once. Memory: this times the bytes of a frame."""
+    first_epoch: FirstEpoch | None = None
+    """The first epoch; None: not simulated."""
 
 
 def lookahead_cost(gop_lengths: NDArray[np.int64], lookahead: int) -> DecodeCost:
@@ -176,6 +190,8 @@ class Speed:
     """Seconds to pack a waiting frame; 0: frames wait as pixels."""
     seconds_per_unpacked: float = 0.0
     """Seconds to unpack a due frame."""
+    seconds_per_collated: float = 0.0
+    """Seconds to plan a due frame and write it to its batch, which one thread does for all."""
     droppable_share: float = 0.0
     """Share of disposable frames, in [0, 1), which are decoded only if they are delivered."""
 
@@ -186,7 +202,7 @@ class Speed:
         if not 0 <= self.droppable_share < 1:
             raise ConfigError(f"droppable_share must be in [0, 1), got {self.droppable_share}")
 
-    def decoded(self, cost: DecodeCost) -> float:
+    def decoded(self, cost: DecodeCost | FirstEpoch) -> float:
         """Return the frames decoded per frame delivered, without skipped disposable frames.
 
         For an amplification A >= 1 and a droppable share s: A - s(A-1). Approximate: assumes that
@@ -194,8 +210,8 @@ class Speed:
         """
         return cost.amplification - self.droppable_share * max(0.0, cost.amplification - 1)
 
-    def throughput(self, cost: DecodeCost) -> float:
-        """Return the frames per second of all workers, if decoding is the bottleneck."""
+    def throughput(self, cost: DecodeCost | FirstEpoch) -> float:
+        """Return the frames per second of all workers, if the loader is the bottleneck."""
         # A frame that one decode delivers to two slots is converted once.
         converted = min(1.0, cost.amplification)
         seconds = (
@@ -203,8 +219,9 @@ class Speed:
             + self.seconds_per_decoded * self.decoded(cost)
             + (self.seconds_per_delivered + self.seconds_per_packed) * converted
             + self.seconds_per_unpacked
+            + self.seconds_per_collated
         )
-        return self.workers / seconds
+        return 1 / max(seconds / self.workers, self.seconds_per_collated)
 
 
 def share_out(counts: NDArray[np.float64], seconds: NDArray[np.float64]) -> list[float]:

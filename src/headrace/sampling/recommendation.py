@@ -41,11 +41,11 @@ class Reencode:
     seconds: float
     """Seconds to encode the copies, on all cores."""
     before: float
-    """Frames per second now."""
+    """Frames per second of the recommended strategy now."""
     after: float
-    """Frames per second from the copies, read as proxies, without probing files."""
+    """Frames per second of look-ahead from the copies, read as proxies, without probing files."""
     amplification_before: float
-    """Frames decoded per frame delivered, now."""
+    """Frames decoded per frame delivered, by look-ahead now."""
     amplification_after: float
     """Frames decoded per frame delivered, from the copies."""
     epochs: float | None
@@ -65,6 +65,7 @@ def reencode(
     gop_lengths: NDArray[np.int64],
     now: Strategy,
     *,
+    before: float,
     pixels: float,
     target: float | None = None,
     cost: DecodeCost | None = None,
@@ -74,6 +75,7 @@ def reencode(
     Args:
         gop_lengths: int64 [GOPs] of all videos.
         now: The lookahead strategy for these videos; its budget has the frame size of the copies.
+        before: Frames per second of the recommended strategy.
         pixels: Mean pixels of a frame now.
         target: Frames per second of the model; None: as many as possible.
         cost: Decode cost with the copies; None: by formula, for random frames.
@@ -89,7 +91,7 @@ def reencode(
         droppable_share=0.0,
     )
     cost = cost or _cost_of_copies(frames, budget)
-    before, after = now.frames_per_second, faster.throughput(cost)
+    after = faster.throughput(cost)
     encoding = speed.seconds_per_decoded + speed.seconds_per_delivered + _ENCODING * decoding
     seconds = frames * encoding / speed.workers
     saved = frames / before - frames / after
@@ -114,11 +116,10 @@ def short_gops(frames: int) -> NDArray[np.int64]:
 
 
 def _cost_of_copies(frames: int, budget: Budget) -> DecodeCost:
-    """Return the decode cost with the same memory, with an amplification of at least 1."""
+    """Return the decode cost with the same memory."""
     lengths = short_gops(frames)
     ahead = min(lookahead_for(lengths, max(1, budget.later_frames)), 4 * frames)
-    cost = lookahead_cost(lengths, ahead)
-    return replace(cost, amplification=max(1.0, cost.amplification))
+    return lookahead_cost(lengths, ahead)
 
 
 def _reason_against(
@@ -132,9 +133,12 @@ def _reason_against(
     if gop < 2 * SHORT_GOP:
         return f"GOPs are short already: {gop:.0f} frames"
     if target is not None and before >= target:
-        return f"look-ahead reaches {target:,.0f} frames/s as it is"
+        return f"{target:,.0f} frames/s are reached as it is"
+    times = f"{after / before:.1f} times as fast"
+    if after < before:
+        return f"slower ({times}): what is decoded now costs less than their seeks and decoding"
     if after < _MIN_GAIN * before:
-        return f"look-ahead would be {after / before:.1f} times as fast, too little for the work"
+        return f"only {times}, too little for the work"
     if epochs is None or epochs > _MAX_EPOCHS:
         return f"making them takes as long as {epochs or 0:,.0f} epochs save"
     return ""

@@ -99,8 +99,13 @@ class Strategy(Assessment):
 
     @property
     def frames_per_second(self) -> float:
-        """Frames delivered per second, if decoding is the bottleneck."""
+        """Frames delivered per second with a full lookahead, if the loader is the bottleneck."""
         return self.speed.throughput(self.cost)
+
+    @property
+    def first_epoch_frames_per_second(self) -> float:
+        """Mean frames per second of a loader's first epoch, which begins with one batch planned."""
+        return self.speed.throughput(self.cost.first_epoch or self.cost)
 
     @property
     def is_feasible(self) -> bool:

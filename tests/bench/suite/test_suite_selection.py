@@ -82,7 +82,7 @@ def test_options_are_written_as_the_command_line_reads_them():
     workers = next(row for row in BENCHMARKS if row.name == "workers")
     config = WorkersConfig(videos=("a b.mp4",), workers=(0, 2), size=(64, 32), repeats=1)
     assert command_alone(workers, config)[3:] == (
-        *("a b.mp4", "--size", "64", "32", "--workers", "0,2", "--repeats", "1"),
+        *("a b.mp4", "--size", "64x32", "--workers", "0,2", "--repeats", "1"),
     )
 
 

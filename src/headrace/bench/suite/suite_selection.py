@@ -172,7 +172,7 @@ def _option_words(field: OptionField, option: Option, value: Any) -> list[str]:
     if field.item is not None:
         return [flag, ",".join(map(str, value))]
     if isinstance(value, tuple):
-        return [flag, *map(str, value)]
+        return [flag, "x".join(map(str, value))]
     return [flag, str(value)]
 
 
