@@ -57,7 +57,7 @@ DOORS = {
     ),
     "web": (
         lambda out: open_web_view(WebOptions(), None, ()),
-        "a run that is shown as a web page or as metrics needs uvicorn",
+        "a run that is shown as a web page or as metrics needs starlette",
         "",
     ),
     "ray": (lambda out: on_ray(RaySettings()), "--ray needs pyarrow", ""),
@@ -97,8 +97,9 @@ def bare(monkeypatch):
     def nowhere(package):
         raise PackageNotFoundError(package)
 
-    for name in [name for name in sys.modules if name.startswith(BEHIND)]:
-        monkeypatch.delitem(sys.modules, name)
+    for name in [*sys.modules]:
+        if name.startswith(BEHIND) or name.partition(".")[0] in BROUGHT:
+            monkeypatch.delitem(sys.modules, name)
     for package in BROUGHT:
         monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setattr("headrace.extras.version", nowhere)
