@@ -142,7 +142,10 @@ def _conclude(session: "Session", out: Path, ending: Ending, *, is_quiet: bool) 
     """Print the summary and the files of a run; return the exit code of `conclude`."""
     labels = [(_label(name), name) for name in session.outputs]
     lines = [f"{label}: {out / name}" for label, name in labels if label][-_MAX_FILES:]
-    kept = f"completed work is kept in {out}"
+    has_results = any(label not in (None, "Report") for label, _ in labels)
+    kept = f"completed work is kept in {out}" if has_results else ""
+    if not session.outputs:
+        kept = f"the files of an earlier run in {out} are unchanged"
     return conclude(session, lines, kept, ending.exit_code, is_quiet=is_quiet)
 
 

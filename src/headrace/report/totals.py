@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from headrace.profiling.findings.utilization import is_parallel_sink
 from headrace.profiling.metrics import STABILITY_SECONDS, Copies, Metrics
 from headrace.profiling.number_format import (
     TOO_SMALL,
@@ -51,7 +52,7 @@ def count_drops(session: Session) -> Counter[str]:
     """Return `cause at stage` → dropped frames, without drops of parallel sinks."""
     drops: Counter[str] = Counter()
     for stage in session.stages:
-        if stage.role != "sink" or stage.name in session.steps.work_ms:
+        if not is_parallel_sink(stage, session):
             drops.update({f"{cause} at {stage.name}": n for cause, n in stage.dropped.items()})
     return drops
 
@@ -72,6 +73,15 @@ def _item_totals(session: Session) -> Iterator[Total]:
         percent(items.dropped / items.arrived) if items.arrived else "0 %",
         ", ".join(f"{count(n)} {place}" for place, n in drops.most_common()) or "none",
     )
+    for stage in session.stages:
+        if is_parallel_sink(stage, session) and stage.dropped:
+            lost = sum(stage.dropped.values())
+            yield Total(
+                "Lost by a sink",
+                f"{count(lost)} of {count(stage.items + lost)}",
+                ", ".join(f"{count(n)} {cause}" for cause, n in stage.dropped.items())
+                + f" at {stage.name}",
+            )
 
 
 def _latency_totals(metrics: Metrics) -> Iterator[Total]:

@@ -44,7 +44,7 @@ def test_the_page_shows_image_and_metrics_and_updates_them(page: Page):
         assert text(page, "events").endswith("\njoined 640 ms behind")
         assert page.evaluate("document.getElementById('alert').hidden")
 
-        words = "overload: frames arrive faster than they are processed"
+        words = "frames arrive faster than they are processed"
         overload = EventStatus(wall_seconds=0, source="", kind="overloaded", words=words)
         run.set_status(status(fps=12.0, events=(overload,)))
         run.view.write(labelled_frame(8, size=(36, 64)))
