@@ -12,7 +12,7 @@ from headrace.errors import ConfigError
 from headrace.profiling.findings.utilization import stage_loads
 from headrace.profiling.findings.verdict import busy_banner, find
 from headrace.profiling.input_records import SourceSummary
-from headrace.profiling.metrics import Metrics, metrics_csv, metrics_file_name
+from headrace.profiling.metrics import Metrics, latency_start, metrics_csv, metrics_file_name
 from headrace.profiling.number_format import counted, decimal, seconds
 from headrace.profiling.session import Session
 from headrace.report.page import render_page
@@ -79,7 +79,7 @@ def _distributions(session: Session, metrics: Metrics) -> list[tuple[str, Distri
     named = (
         ("Service time per step", metrics.service_ms),
         ("Interval between outputs", metrics.interval_ms),
-        (f"Latency from {session.pace}", metrics.latency.ms if metrics.latency else None),
+        (f"Latency from {latency_start(session)}", metrics.latency.ms if metrics.latency else None),
         ("Age of the oldest frame", metrics.latency.oldest_ms if metrics.latency else None),
         ("Latency from capture, by the sender's clock", metrics.capture_ms),
     )

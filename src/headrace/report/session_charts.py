@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from headrace.profiling.findings.utilization import is_corrected, stage_loads
-from headrace.profiling.metrics import Metrics, PerSecond
+from headrace.profiling.metrics import Metrics, PerSecond, latency_start
 from headrace.profiling.number_format import counted, decimal, milliseconds, percent
 from headrace.profiling.run_records import LoaderRecord
 from headrace.profiling.session import Session
@@ -351,7 +351,7 @@ def latency_chart(session: Session, metrics: Metrics) -> Chart | None:
         name="latency",
         title="Latency over time",
         reading=f"Age of the newest frame of each step at its output, from "
-        f"{metrics.latency.base}. Flat is good; rising means that frames wait. Triangles: "
+        f"{latency_start(session)}. Flat is good; rising means that frames wait. Triangles: "
         "events, listed below.",
         figure=figure,
     )

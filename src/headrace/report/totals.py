@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.profiling.findings.utilization import is_parallel_sink
-from headrace.profiling.metrics import STABILITY_SECONDS, Copies, Metrics
+from headrace.profiling.metrics import STABILITY_SECONDS, Copies, Metrics, latency_start
 from headrace.profiling.number_format import (
     TOO_SMALL,
     count,
@@ -44,7 +44,7 @@ def _live_totals(session: Session, metrics: Metrics) -> Iterator[Total]:
     if session.pace == "full_speed":
         return
     yield from _item_totals(session)
-    yield from _latency_totals(metrics)
+    yield from _latency_totals(session, metrics)
     yield from _interruptions(session, metrics)
 
 
@@ -84,13 +84,13 @@ def _item_totals(session: Session) -> Iterator[Total]:
             )
 
 
-def _latency_totals(metrics: Metrics) -> Iterator[Total]:
+def _latency_totals(session: Session, metrics: Metrics) -> Iterator[Total]:
     if metrics.latency is not None:
         latency, oldest = metrics.latency.ms, metrics.latency.oldest_ms
         yield Total(
             "Latency",
             milliseconds(latency.p50),
-            f"median from {metrics.latency.base}, of {counted(latency.count, 'step')}; "
+            f"median from {latency_start(session)}, of {counted(latency.count, 'step')}; "
             f"p95 {milliseconds(latency.p95)}, p99 {milliseconds(latency.p99)}",
         )
         if oldest is not None:

@@ -15,7 +15,7 @@ from headrace.profiling.findings.utilization import (
     pacing_loads,
     stage_loads,
 )
-from headrace.profiling.metrics import Metrics
+from headrace.profiling.metrics import Metrics, latency_start
 from headrace.profiling.number_format import counted, listing
 from headrace.profiling.number_format import whole_percent as percent
 from headrace.profiling.run_records import ROLES, Role
@@ -59,7 +59,7 @@ def find_overload(session: Session, metrics: Metrics) -> Finding | None:
         )
     return Finding(
         headline=f"Kept up: {'few' if drops else 'no'} frames were dropped for overload; latency "
-        f"{latency.ms.p50:.0f} ms from {latency.base} (median of "
+        f"{latency.ms.p50:.0f} ms from {latency_start(session)} (median of "
         f"{counted(latency.ms.count, 'step')}).",
         bound_by=("source",),
         evidence=evidence,
