@@ -4,7 +4,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from headrace.profiling.findings.advice import advised, best_change, overhead_change, share_facts
+from headrace.profiling.findings.advice import (
+    WORTHWHILE,
+    advised,
+    best_change,
+    overhead_change,
+    share_facts,
+)
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.utilization import (
     StageUtilization,
@@ -165,6 +171,7 @@ def find_bottleneck(session: Session, metrics: Metrics) -> Finding | None:
         *_core_evidence(session, stage_loads(session)),
         *_outage_evidence(session),
         *_amplification_evidence(metrics, "frame delivered"),
+        *_alternatives_evidence(session),
         *_length_evidence(metrics),
     )
     if top.busy < BUSY:
@@ -266,6 +273,17 @@ def _amplification_evidence(metrics: Metrics, item: str) -> tuple[str, ...]:
     if metrics.amplification is None:
         return ()
     return (f"Frames decoded per {item}: {metrics.amplification:.2f}.",)
+
+
+def _alternatives_evidence(session: Session) -> Iterator[str]:
+    """Yield the settings that were measured after the run and are no faster, if any."""
+    slower = [
+        alternative.option
+        for alternative in session.alternatives
+        if alternative.baseline_ms_per_frame / alternative.ms_per_frame < WORTHWHILE
+    ]
+    if slower:
+        yield f"Measured after the run, and no faster: {listing(slower)}."
 
 
 def _length_evidence(metrics: Metrics) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.errors import ConfigError, HeadraceError, first_line
+from headrace.errors import ConfigError, HeadraceError, StageError, first_line, in_words
 from headrace.live.live_source import Event, EventKind, LiveFrame
 from headrace.models.compute import Device
 from headrace.models.model import Model
@@ -97,8 +97,16 @@ class ModelRunner:
             return torch.from_numpy(pixels).movedim(-1, -3)
 
         def run_and_wait(batch: torch.Tensor) -> Any:
-            with torch.inference_mode():
-                output = run(batch)
+            try:
+                with torch.inference_mode():
+                    output = run(batch)
+            except RuntimeError as error:
+                raise StageError(
+                    f"the model failed: {in_words(error)}; the batch is uint8 "
+                    f"{list(batch.shape)}, at the size of the video: convert and resize it in "
+                    "your callable",
+                    stage="model",
+                ) from error
             if device != "cpu":
                 # GPU calls return early, but latency includes the work.
                 torch.cuda.current_stream().synchronize()

@@ -29,6 +29,7 @@ from headrace.runs.model_setup import (
     compute_resources,
     load_model,
     precision_notes,
+    random_weights_notes,
     ready_model,
     task_name,
     with_task,
@@ -251,7 +252,11 @@ class LiveSteps(ResultSteps):
                 if isinstance(source, FileSource)
                 for loss in source.losses
             ),
-            "notes": (*precision_notes(runner.options.compute), *common["notes"]),
+            "notes": (
+                *precision_notes(runner.options.compute),
+                *random_weights_notes(runner.options.compute),
+                *common["notes"],
+            ),
         }
 
 
