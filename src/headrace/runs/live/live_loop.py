@@ -109,7 +109,6 @@ def live(
         model: Name of a torchvision model, or a callable. A callable takes frames uint8
             [N, 3, H, W] or, with `clip_len`, clips uint8 [N, T, 3, H, W], RGB at the size of the
             video, on `device`, and returns one entry for each. A module runs in evaluation mode.
-            (A loaded `headrace.models.model.Model`, which is internal, is accepted too.)
         weights: For a named model: DEFAULT, none, or the path of a checkpoint.
         device: Device of a named model, or of the batches of a callable.
         batch_size: Max frames per model call.
