@@ -16,7 +16,7 @@ from headrace.report.page import MARK, PLAIN, ROLE_COLORS, Chart, bar, draw, lab
 from headrace.report.totals import finite_losses
 from headrace.runtime.distribution import Distribution
 
-_MIN_LABELLED: Final = {"busy": 0.14, "waits for a core": 0.25, "starved": 0.25, "blocked": 0.25}
+_MIN_LABELLED: Final = {"busy": 0.14, "waits for a core": 0.5, "starved": 0.37, "blocked": 0.37}
 """Min share of a bar into which its label fits, also on a narrow page."""
 _NOTABLE_WAIT: Final = 0.01
 """Min share of waits for a core, in any stage, for their bars to be shown."""
