@@ -2,6 +2,7 @@
 
 import json
 import sys
+from typing import Final
 
 import pytest
 
@@ -65,6 +66,10 @@ Shut = failing("open", RuntimeError("no broker"), is_later=False)
 function = print
 headrace.Sink, headrace.ResultBatch, headrace.SinkContext
 """
+
+
+RAISED: Final = f"mine.py:{MINE[: MINE.index('raise error')].count(chr(10)) + 1}"
+"""File and line of the errors of failing sinks."""
 
 
 @pytest.fixture
@@ -137,10 +142,10 @@ def test_a_sink_with_needs_frames_gets_pixels(run, rows, tmp_path, words, shapes
 @pytest.mark.parametrize(
     ("name", "failure", "written"),
     [
-        ("Full", "write: OSError: no room left", ["open", "write", "close"]),
-        ("Leaky", "close: RuntimeError: not flushed", ["open", "write", "close"]),
-        ("Unmade", "__init__: RuntimeError: no broker", []),
-        ("Shut", "open: RuntimeError: no broker", []),
+        ("Full", f"write at {RAISED}: OSError: no room left", ["open", "write", "close"]),
+        ("Leaky", f"close at {RAISED}: RuntimeError: not flushed", ["open", "write", "close"]),
+        ("Unmade", f"__init__ at {RAISED}: RuntimeError: no broker", []),
+        ("Shut", f"open at {RAISED}: RuntimeError: no broker", []),
     ],
 )
 def test_a_failing_sink_is_named_and_its_rows_are_kept(
@@ -148,7 +153,8 @@ def test_a_failing_sink_is_named_and_its_rows_are_kept(
 ):
     code, err = run("--sink", f"mine:{name}", "--pace", pace)
     cause = f"the sink mine:{name} failed in {failure}"
-    assert (code, f"headrace: {cause}; completed work is kept in" in err) == (1, True)
+    kept = "; completed work is kept in" if written else "\n"
+    assert (code, f"headrace: {cause}{kept}" in err) == (1, True)
     session = recorded(tmp_path / "out")
     assert "predictions.jsonl" in session["outputs"] or not written
     assert list(dict.fromkeys(row[0] for row in (written and rows()))) == written
@@ -159,9 +165,19 @@ def test_a_failing_sink_is_named_and_its_rows_are_kept(
     )
 
 
+@pytest.mark.parametrize("pace", ["offline", "realtime"])
+def test_debug_prints_the_traceback_of_a_failed_sink(run, pace):
+    _, err = run("--sink", "mine:Full", "--pace", pace, "--debug")
+    lines = err.splitlines()
+    assert "Traceback (most recent call last):" in lines
+    assert "OSError: no room left" in lines
+    assert lines.count("    raise error") == 1
+
+
 CLASS = "a sink is a class with open, write, close, but mine:"
 REFUSED = {
     "mine": "a sink must be given as module:Class, got 'mine'",
+    "mine.py:Lines": "a sink is named by its module, not its file: write mine:Lines, without .py",
     "mine:Line": "mine has no class Line; did you mean Lines?",
     "mine:Half": f"{CLASS}Half lacks open, close",
     "mine:function": f"{CLASS}function is not",

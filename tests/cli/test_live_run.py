@@ -7,15 +7,19 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import pyarrow.parquet
 import pytest
 
 from cli.kit import FAST, MAIN, SQUEEZENET, recorded
+from headrace.cli.run import progress_text, waiting_text
 from headrace.cli.run_flags import TOKEN_VARIABLE, web_options
 from headrace.errors import ConfigError
+from headrace.runs.live.status_board import Notice
 from headrace.testing.synth import SynthClip, write_clip
 from live.rtsp import RtspServer, needs_server
+from report.recorded import step_of
 from runs.kit import annotated_frames
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
@@ -39,7 +43,7 @@ def test_a_file_in_real_time_accounts_for_every_frame(printed, good, tmp_path):
     paced = ("--pace", "realtime", "--overload", "keep-all")
     out = printed("run", good, *FAST, *paced, "--out", tmp_path / "out")
     assert "= 30 delivered + 0 dropped + 0 in flight" in out
-    assert "median from schedule" in out
+    assert "median from due time" in out
     session = recorded(tmp_path / "out")
     assert (session["kind"], session["pace"]) == ("live", "schedule")
 
@@ -51,6 +55,22 @@ def test_clip_options_set_the_clips_of_a_video_model(as_json, good, tmp_path):
     )
     assert (session["pace"], session["items"]["arrived"]) == ("full_speed", 30)
     assert session["steps"]["first_index"] == [0, 13, 26]
+
+
+def test_the_progress_line_has_the_rate_of_all_frames_and_the_source_it_waits_for():
+    """Steps of a live run have different numbers of frames."""
+    steps = [
+        step_of(k, started_ms=1e3 * k, work_ms={}, total_ms=10.0, first_index=0, frames=1 + k % 4)
+        for k in range(5)
+    ]
+    assert progress_text(11, steps) == "11 frames, 2.5 frames/s"
+    notice = Notice(
+        time=datetime(2026, 1, 31, 12, 0, 7, tzinfo=UTC),
+        **{"event": "stalled", "source": "udp://127.0.0.1:5001", "reason": "no frame for 2 s"},
+    )
+    assert waiting_text(11, notice) == (
+        "11 frames, waiting for udp://127.0.0.1:5001 since 12:00:07Z"
+    )
 
 
 @pytest.mark.slow

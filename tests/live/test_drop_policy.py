@@ -124,7 +124,7 @@ def test_an_overload_is_reported_at_its_start_and_at_its_end():
             text = detector.drop(tenths * SECOND // 10, "overflow at decode", 2)
             messages.append((tenths, text))
         messages.append((tenths, detector.end(tenths * SECOND // 10)))
-    start = "overload: frames arrive faster than they are processed; 22 dropped in 1.0 s"
+    start = "frames arrive faster than they are processed; 22 dropped in 1.0 s"
     end = "overload ended: no frame dropped for 10 s; 68 dropped in 11.0 s"
     reported = [message for message in messages if message[1] is not None]
     assert reported == [(10, f"{start} (overflow at decode)"), (210, end)]

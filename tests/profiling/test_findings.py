@@ -182,7 +182,40 @@ def with_outage(session: Session) -> Session:
     )
 
 
+def in_bursts(**dropped: int) -> Session:
+    """Return a live session that waited for its source and dropped frames, by cause."""
+    session = live(dropped={"sink": dropped, "decode": {"backlog": 20}})
+    times = {"decode": 0.1, "preprocess": 0.1, "model": 2.0, "sink": 0.1}
+    stages = [changed(s, busy_seconds=times[s.name]) for s in session.stages]
+    stages[0] = changed(stages[0], starved_seconds=7.0)
+    options = {"overload": "keep-last", "max_staleness": "100ms"}
+    events = [
+        EventRecord(at_seconds=4.0, source=0, kind=kind, words=kind)
+        for kind in ("stalled", "resumed", "disconnected", "reconnected")
+    ]
+    configured = record(configuration=options)
+    return changed(
+        session,
+        stages=tuple(stages),
+        provenance=configured.provenance,
+        events=tuple(events),
+        sources=(SourceRecord(name="rtsp://camera", arrived=220),),
+    )
+
+
+def with_slow_sink(session: Session, overload: str) -> Session:
+    """Return the session with a busy sink in its own thread, which lost 85 of its results."""
+    slow = stage_record("slow:Sink", "sink", items=24, seconds=(8.0, 0, 0))
+    stages = (*session.stages, changed(slow, dropped={"overflow": 85}))
+    origin = record(configuration={"overload": overload}).provenance
+    return changed(session, stages=stages, provenance=origin)
+
+
 LIVE = {
+    "bursts, too old": in_bursts(stale=60),
+    "bursts, too many": in_bursts(overflow=60),
+    "too many frames, and a slow sink": with_slow_sink(flooded(), "keep-last"),
+    "too many frames, and a sink that holds up the run": with_slow_sink(flooded(), "keep-all"),
     "kept up": live(),
     "mostly starting up": record(steps=60, startup_ms=60_000.0, kind="live"),
     "mostly starting up, and too many frames": changed(

@@ -14,7 +14,7 @@ from headrace.errors import ConfigError
 from headrace.profiling.input_records import LostFrame
 from headrace.profiling.metrics import metrics_csv
 from headrace.profiling.session import Session
-from headrace.report.folder import render_again, render_html, write_run
+from headrace.report.folder import render_again, render_html, write_checkpoint, write_run
 from report.recorded import SOURCE, changed, changed_all, record
 
 
@@ -65,6 +65,17 @@ def test_a_reused_folder_has_the_files_of_one_run(tmp_path):
         "notes.txt",  # not a name of a run file, although the record lists it
         "head.pt",  # a later run does not remove a trained head
     }
+
+
+def test_a_run_that_ends_before_its_first_result_keeps_the_files_of_an_earlier_run(tmp_path):
+    write_run(record(outputs=("predictions.jsonl",)), tmp_path)
+    (tmp_path / "predictions.jsonl").write_text("row")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    failed = record(steps=0, outcome="failed", error="no frame", outputs=())
+    for kind in ("live", "run"):
+        write_checkpoint(changed(failed, kind=kind), tmp_path)
+        assert write_run(changed(failed, kind=kind), tmp_path).outputs == ()
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_an_input_is_not_removed_although_an_earlier_run_wrote_it(tmp_path):

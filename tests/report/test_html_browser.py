@@ -10,6 +10,7 @@ from bench import test_sampling
 from bench.test_sampling import USUAL
 from headrace.bench.sampling_report import SAMPLING
 from headrace.profiling.comparison import compare
+from headrace.profiling.findings.utilization import stage_loads
 from headrace.profiling.session import Session
 from headrace.report.benchmark_page import render_benchmark
 from headrace.report.comparison_page import render_comparison
@@ -30,6 +31,11 @@ DRAWN = """[...document.querySelectorAll('.chart')].map(chart => [
 ])"""
 """[id, number of drawings, number of traces, width] of each chart."""
 
+BAR_LABELS = """[...document.querySelectorAll("#chart-stage-use text.bartext")].map(label => {
+    const box = label.getBoundingClientRect();
+    return [Math.round(box.top), box.left, box.right];
+})"""
+"""[top, left, right] of each label of the utilization chart."""
 TICK_COLOR = "getComputedStyle(document.querySelector('.xtick text')).fill"
 
 
@@ -85,6 +91,29 @@ def test_the_widest_table_of_a_benchmark_fits_a_usual_window(page, tmp_path):
     page.show(file, width=1280)
     table = "document.querySelector('#tables .scroll')"
     assert page.evaluate(f"{table}.scrollWidth - {table}.clientWidth") == 0
+
+
+@pytest.mark.parametrize("busy", [0.09, 0.14, 0.2])
+def test_labels_of_the_utilization_chart_do_not_overlap(page, tmp_path, busy):
+    session = record()
+    [load] = [load for load in stage_loads(session) if load.name == "model"]
+    [model] = [stage for stage in session.stages if stage.name == "model"]
+    seconds = model.busy_seconds / load.busy
+    shares = ((busy, 0.25, 0.52), (busy, 0.38, 0.38), (busy, 0.52, 0.25), (busy, 0.3, 0.3))
+    stages = tuple(
+        changed(
+            stage,
+            busy_seconds=worked * seconds,
+            starved_seconds=starved * seconds,
+            blocked_seconds=blocked * seconds,
+        )
+        for stage, (worked, starved, blocked) in zip(session.stages, shares, strict=True)
+    )
+    page.show(write_report(changed(session, stages=stages), tmp_path), width=390)
+    labels = page.evaluate(BAR_LABELS)
+    assert len(labels) >= 4
+    for top, left, right in labels:
+        assert not [x for y, x, _ in labels if y == top and left < x < right]
 
 
 def test_the_page_and_its_charts_follow_the_color_scheme(page, tmp_path):

@@ -20,7 +20,7 @@ from headrace.report.text import render_setup, render_text, render_verdict
 from headrace.runs.launch.launch_record import Figures, LaunchRecord, LaunchWorkerRecord
 from profiling.loops import Loop, simulate_loop
 from profiling.sessions import LEARNT, extracted, live, session, trained
-from report.recorded import MACHINE, SOURCE, changed, record
+from report.recorded import MACHINE, SOURCE, changed, record, stage_record
 
 CARD = Gpu(name="Card A", memory_bytes=8 << 30)
 KNOWN = changed(
@@ -60,11 +60,16 @@ def live_with_events() -> Session:
         EventRecord(at_seconds=0.1, source=0, kind="joined", words="joined 640 ms behind"),
         EventRecord(at_seconds=1.0, source=0, kind="joined", words="joined"),
         EventRecord(at_seconds=2.0, source=0, kind="dropped", words="overflow", frames=50),
+        EventRecord(
+            at_seconds=2.5, source=None, kind="overloaded", words="50 dropped in 1.0 s", frames=50
+        ),
         EventRecord(at_seconds=3.0, source=None, kind="failed", words="<b>disk</b> full"),
     )
     sources = (SourceRecord(name="rtsp://***@door/1", arrived=250),)
     session = live(dropped={"decode": {"overflow": 50}})
-    return changed(session, events=events, sources=sources, inputs=())
+    slow = stage_record("slow:Sink", "sink", items=24, seconds=(8.0, 0, 0))
+    stages = (*session.stages, changed(slow, dropped={"overflow": 80, "unfinished": 5}))
+    return changed(session, events=events, sources=sources, stages=stages, inputs=())
 
 
 def without_model() -> Session:
@@ -180,6 +185,7 @@ def test_events_are_on_the_page_and_on_the_chart_of_latency():
         ("0.1 s", "joined", door, "joined 640 ms behind"),
         ("1.0 s", "joined", door, ""),  # the description equals the kind
         ("2.0 s", "dropped", door, "50 frames: overflow"),
+        ("2.5 s", "overloaded", "", "50 dropped in 1.0 s"),
         ("3.0 s", "failed", "", "<b>disk</b> full"),
     ]
     page = render_html(session)
@@ -189,7 +195,7 @@ def test_events_are_on_the_page_and_on_the_chart_of_latency():
     assert "<b>disk" not in page
     latency, marks = latency_chart(session, Metrics.of(session)).figure.data
     assert (len(latency.y), set(latency.y)) == (200, {20.0})
-    assert list(marks.x) == [0.1, 1.0, 2.0, 3.0]
+    assert list(marks.x) == [0.1, 1.0, 2.0, 2.5, 3.0]
     assert latency_chart(record(), Metrics.of(record())) is None
 
 

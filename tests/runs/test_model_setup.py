@@ -10,7 +10,12 @@ from headrace.errors import BackendError, ConfigError
 from headrace.models.load import load_classifier
 from headrace.models.memory_table import MemoryCell, MemoryTables
 from headrace.models.model import FixedBatch, Model, fit_to_shape
-from headrace.runs.model_setup import halve_until_it_fits, known_peaks, memory_key
+from headrace.runs.model_setup import (
+    halve_until_it_fits,
+    known_peaks,
+    memory_key,
+    random_weights_notes,
+)
 from headrace.runs.run_options import ComputeOptions, ExecutionOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip
@@ -203,3 +208,9 @@ def test_a_table_folder_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "memory").write_text("a file")
     with pytest.raises(ConfigError, match=r"cannot write .*memory"):
         stored(tmp_path, *CELLS)
+
+
+@pytest.mark.parametrize(("weights", "count"), [("none", 1), ("DEFAULT", 0), ("a.pth", 0)])
+def test_random_weights_are_a_note(weights, count):
+    options = ComputeOptions(model_name="squeezenet1_1", weights=weights)
+    assert len(random_weights_notes(options)) == count

@@ -161,3 +161,11 @@ def test_the_measured_gain_is_compared_with_the_predicted_one(after, measured):
     text = what_if.describe_gain(change, before, after)
     need = "--no-video, if the predictions are what you need: "
     assert re.fullmatch(rf"{need}{measured}; 3\.2 times were predicted\.", text)
+
+
+def test_each_measurement_names_its_setting(tiny) -> None:
+    named: list[str] = []
+    runner = tiny(on_probe=named.append)
+    for changed in ({}, {"video": False}, {"batch_size": 4}):
+        runner._probe(changed, 1)
+    assert named == ["the same settings again", "--no-video", "--batch-size 4"]

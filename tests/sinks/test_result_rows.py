@@ -72,6 +72,17 @@ def test_without_a_frame_there_is_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_lines_of_an_earlier_run_stay_until_the_first_row(tmp_path):
+    path = tmp_path / "predictions.jsonl"
+    path.write_text("before\n")
+    with closing(open_predictions("jsonl", tmp_path, SOURCES, top_k=1)) as sink:
+        pass
+    assert (path.read_text(), sink.outputs) == ("before\n", ())
+    with closing(open_predictions("jsonl", tmp_path, SOURCES, top_k=1)) as sink:
+        sink.write(labelled_frames(0, 2))
+    assert "before" not in path.read_text()
+
+
 def test_a_table_appears_only_when_complete(tmp_path):
     with closing(open_predictions("parquet", tmp_path, SOURCES, top_k=1)) as sink:
         sink.write(labelled_frames(0, 2))

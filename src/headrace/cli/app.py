@@ -1,10 +1,11 @@
 """`headrace`: the table of commands; errors become one line and an exit code."""
 
+import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Annotated, Any, Final, cast
@@ -206,7 +207,10 @@ def main(arguments: list[str] | None = None) -> None:
         *script_arguments,
     ]
     try:
-        with silenced() if is_quiet else nullcontext():
+        with (
+            silenced() if is_quiet else nullcontext(),
+            _printing_tracebacks(arguments) if is_debug else nullcontext(),
+        ):
             _run(arguments)
     except SystemExit as end:
         if end.code in (INTERRUPTED, TERMINATED):
@@ -241,6 +245,33 @@ def _run(arguments: list[str]) -> None:
     finally:
         # Flush here: an error in the flush at interpreter exit could not be handled.
         sys.stdout.flush()
+
+
+class _MaskedFormatter(logging.Formatter):
+    """Formatter that masks the passwords of a command line."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        super().__init__("headrace: %(message)s")
+        self._arguments = arguments
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the message with its traceback."""
+        return without_secrets(super().format(record), self._arguments)
+
+
+@contextmanager
+def _printing_tracebacks(arguments: Sequence[str]) -> Iterator[None]:
+    """Print tracebacks of errors that a run records to stderr."""
+    logger, handler = logging.getLogger("headrace"), logging.StreamHandler()
+    handler.setFormatter(_MaskedFormatter(arguments))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
 
 
 def _prepare_streams() -> None:

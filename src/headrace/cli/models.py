@@ -41,10 +41,9 @@ def models(
         for model in listed:
             print("\n".join(("", *_levels(model))))
     else:
-        print(
-            "\nA size in the last column is that of a weights file to download at first use."
-            "\nheadrace run accepts models of pictures and clips, headrace annotate detectors."
-        )
+        if not all(model.is_at_hand for model in listed):
+            print("\nA size in the last column is that of a weights file to download at first use.")
+        print("\nheadrace run accepts every model, headrace annotate detectors only.")
 
 
 def _row(model: "ListedModel") -> tuple[str, ...]:

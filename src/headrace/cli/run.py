@@ -142,7 +142,10 @@ def _conclude(session: "Session", out: Path, ending: Ending, *, is_quiet: bool) 
     """Print the summary and the files of a run; return the exit code of `conclude`."""
     labels = [(_label(name), name) for name in session.outputs]
     lines = [f"{label}: {out / name}" for label, name in labels if label][-_MAX_FILES:]
-    kept = f"completed work is kept in {out}"
+    has_results = any(label not in (None, "Report") for label, _ in labels)
+    kept = f"completed work is kept in {out}" if has_results else ""
+    if not session.outputs:
+        kept = f"the files of an earlier run in {out} are unchanged"
     return conclude(session, lines, kept, ending.exit_code, is_quiet=is_quiet)
 
 
@@ -177,11 +180,12 @@ def _with_progress(runner: "Runner", *, is_quiet: bool) -> "Session":
             seconds = (step.started_ms + step.total_ms) / 1e3
             # Step 0 repeats where a run restarts with smaller batches.
             done = (progress.tasks[0].completed if step.step else 0) + step.frames
-            # Measuring other settings takes seconds: see `measure_alternatives`.
-            phase = "running" if done < runner.frames_planned else "measuring other settings after"
-            progress.update(task, description=phase, completed=done, rate=f"{done / seconds:.0f}")
+            progress.update(task, completed=done, rate=f"{done / seconds:.0f}")
 
-        return run_as_launched(runner, show)
+        def show_probe(setting: str) -> None:
+            progress.update(task, description=f"measuring {setting}, after")
+
+        return run_as_launched(replace(runner, on_probe=show_probe), show)
 
 
 def _apply_advice(
@@ -270,20 +274,29 @@ def _with_events(runner: "LiveRunner", typed: Mapping[str, Any]) -> "Session":
             nonlocal frames
             frames += step.frames
             recent.append(step)
-            progress.update(task, description=_line(frames, recent))
+            progress.update(task, description=progress_text(frames, recent))
 
         def print_notice(notice: "Notice") -> None:
+            if notice.event in ("stalled", "disconnected"):
+                progress.update(task, description=waiting_text(frames, notice))
             print_above(progress, notice.json() if is_json else f"headrace: {notice.text()}")
 
         return run_as_launched(replace(runner, on_notice=print_notice), show)
 
 
-def _line(frames: int, recent: "Sequence[Step]") -> str:
+def progress_text(frames: int, recent: "Sequence[Step]") -> str:
     """Return `1,234 frames, 29.9 frames/s, latency 34 ms`."""
+    first, *others = recent
     last = recent[-1]
-    seconds = (last.ended_ms - recent[0].ended_ms) / 1e3
-    rate = f", {(len(recent) - 1) * last.frames / seconds:.1f} frames/s" if seconds > 0 else ""
+    seconds = (last.ended_ms - first.ended_ms) / 1e3
+    # Steps of a live run have different numbers of frames.
+    rate = f", {sum(s.frames for s in others) / seconds:.1f} frames/s" if seconds > 0 else ""
     latency = ""
     if last.arrived_ms is not None:
         latency = f", latency {last.ended_ms - last.arrived_ms:.0f} ms"
     return f"{frames:,} frames{rate}{latency}"
+
+
+def waiting_text(frames: int, notice: "Notice") -> str:
+    """Return `1,234 frames, waiting for rtsp://door/live since 12:00:07Z`."""
+    return f"{frames:,} frames, waiting for {notice.source} since {notice.time:%H:%M:%SZ}"

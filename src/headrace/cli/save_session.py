@@ -120,7 +120,7 @@ def conclude(
     Args:
         session: Record of the run.
         lines: Further lines, such as the paths of files.
-        kept: Location of the partial results, for a run that did not complete.
+        kept: Location of the partial results, for a run that did not complete; empty: none.
         interrupted: Exit code of an interrupted command.
         is_quiet: Whether to print only the session, as JSON.
 
@@ -143,13 +143,13 @@ def conclude(
     for note in left_out:
         print(f"headrace: {note}", file=sys.stderr)
     if session.outcome == "interrupted":
-        print(f"headrace: interrupted; {kept}", file=sys.stderr)
+        print("; ".join(filter(None, ("headrace: interrupted", kept))), file=sys.stderr)
         raise typer.Exit(interrupted)
     reason = next((event.words for event in session.events if event.kind == "failed"), None)
     if session.outcome == "failed":
         reason = session.error
     if reason is not None:
-        print(f"headrace: {reason}; {kept}", file=sys.stderr)
+        print("; ".join(filter(None, (f"headrace: {reason}", kept))), file=sys.stderr)
         raise typer.Exit(1)
     return NOT_ALL if left_out else 0
 

@@ -193,7 +193,7 @@ class OverloadDetector:
             return None
         self._is_over = False
         return (
-            "overload: frames arrive faster than they are processed; "
+            "frames arrive faster than they are processed; "
             f"{self.frames} dropped in {seconds:.1f} s ({where})"
         )
 

@@ -26,7 +26,8 @@ DETECTOR_INPUT: Final = InputSpec(
     resize=None, crop=None, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
 )
 """Input of detectors: they resize and normalise inside, and return boxes in the original image."""
-_COMMANDS: Final = {"detection": ", for headrace annotate and headrace run"}
+_EXAMPLES: Final = {"classification": "resnet", "detection": "rcnn ssd", "video": "3d"}
+"""Task → parts of names of some of its models."""
 _MIN_SIMILARITY: Final = 0.75
 """Min difflib ratio for a name to count as a typo: resnet5O, vgg12."""
 _CHECKPOINT: Final = re.compile(r"\.(pth?|ckpt|tar)$", re.I)
@@ -77,10 +78,15 @@ def check_name(name: str, task: Task) -> None:
     if name in known:
         return
     other = _tasks().get(name)
-    hint = f" (it is a {other} model{_COMMANDS.get(other, '')})" if other else ""
+    if other is not None:
+        command = "headrace annotate or headrace run" if other == "detection" else "headrace run"
+        raise ConfigError(
+            f"{name} is a {other} model, not a {task} model: give it to {command}, or choose "
+            f"another one (headrace models {_EXAMPLES[task]})"
+        )
     module = "" if task == "classification" else f"torchvision.models.{task}"
     raise ConfigError(
-        f"torchvision has no {task} model {name!r}{hint}; {_advice(name, known)} "
+        f"torchvision has no {task} model {name!r}; {_advice(name, known)} "
         f"({len({*known} - {FACE_DETECTOR})} in torchvision.models.list_models({module}))"
     )
 

@@ -36,6 +36,11 @@ class PerSecond:
     counts: tuple[int, ...]
 
 
+def latency_start(session: Session) -> str:
+    """Return the start of the latency in words: `arrival`, `due time`, `capture`."""
+    return "due time" if session.pace == "schedule" else session.pace
+
+
 @dataclass(frozen=True, kw_only=True)
 class Latency:
     """Latency of results: time from `base` to the output."""

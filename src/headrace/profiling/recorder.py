@@ -1,5 +1,6 @@
 """Recorder: collects the steps and the outcome of a run; returns its session."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -19,6 +20,8 @@ from headrace.runtime.clock import Clock
 OnRecord = Callable[[Session], None]
 """Called with the record of a run so far; raises ConfigError if it cannot write the record."""
 
+_LOGGER: Final = logging.getLogger(__name__)
+"""Receives tracebacks of errors that end a run, for --debug."""
 _WARMUP_STEPS: Final = 1
 _FIRST_SECONDS: Final = 1.0
 """Age of a run at its first checkpoint."""
@@ -137,5 +140,7 @@ class Recorder:
     def _end(
         self, outcome: Outcome, error: str | None = None, failure: HeadraceError | None = None
     ) -> None:
+        if failure is not None:
+            _LOGGER.debug("the run failed", exc_info=failure)
         if self.outcome == "complete":
             self.outcome, self.error, self.failure = outcome, error, failure

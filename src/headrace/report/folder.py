@@ -12,7 +12,7 @@ from headrace.errors import ConfigError
 from headrace.profiling.findings.utilization import stage_loads
 from headrace.profiling.findings.verdict import busy_banner, find
 from headrace.profiling.input_records import SourceSummary
-from headrace.profiling.metrics import Metrics, metrics_csv, metrics_file_name
+from headrace.profiling.metrics import Metrics, latency_start, metrics_csv, metrics_file_name
 from headrace.profiling.number_format import counted, decimal, seconds
 from headrace.profiling.session import Session
 from headrace.report.page import render_page
@@ -79,7 +79,7 @@ def _distributions(session: Session, metrics: Metrics) -> list[tuple[str, Distri
     named = (
         ("Service time per step", metrics.service_ms),
         ("Interval between outputs", metrics.interval_ms),
-        (f"Latency from {session.pace}", metrics.latency.ms if metrics.latency else None),
+        (f"Latency from {latency_start(session)}", metrics.latency.ms if metrics.latency else None),
         ("Age of the oldest frame", metrics.latency.oldest_ms if metrics.latency else None),
         ("Latency from capture, by the sender's clock", metrics.capture_ms),
     )
@@ -115,6 +115,11 @@ def _source_rows(source: SourceSummary) -> list[tuple[str, str]]:
 
 SESSION = "session.json"
 REPORT = "report.html"
+_RESULT_FILE: Final = re.compile(
+    r"annotated[0-9.-]*\.mp4|annotated/|predictions\.(jsonl|parquet)|boxes\.(jsonl|parquet)"
+    r"|coco\.json"
+)
+"""Names of the results of a run."""
 _RUN_FILE: Final = re.compile(
     r"annotated[0-9.-]*\.mp4|predictions\.(jsonl|parquet)|M_[\w.-]+_P_\d+_metrics\.csv"
     r"|boxes\.(jsonl|parquet)|coco\.json|trace\.json\.gz|report\.html"
@@ -131,12 +136,15 @@ def write_run(session: Session, folder: Path) -> Session:
     """Write session, table and report into `folder`; return the session with their names.
 
     A folder has the files of one run: files of an earlier session are removed unless this session
-    wrote them.
+    wrote them. A run that ended before its first result leaves an earlier session with results as
+    it is, and is returned unchanged.
 
     Raises:
         ConfigError: the folder cannot be written.
     """
     earlier = _list_earlier(folder)
+    if _has_only_earlier_results(earlier, session):
+        return session
     model = str(session.provenance.configuration.get("model", session.kind))
     metrics = metrics_file_name(model, session.provenance.pid or 0)
     outputs = (*session.outputs, REPORT, metrics, SESSION)
@@ -148,13 +156,26 @@ def write_run(session: Session, folder: Path) -> Session:
     return session
 
 
+def _has_only_earlier_results(earlier: Sequence[str], session: Session) -> bool:
+    """Return whether an earlier run has results, and this run ended before its first."""
+    is_over = session.kind in ("run", "live") and session.outcome != "complete"
+    has_earlier, has_new = (
+        any(map(_RESULT_FILE.fullmatch, names)) for names in (earlier, session.outputs)
+    )
+    return is_over and has_earlier and not (has_new or len(session.steps))
+
+
 def write_checkpoint(session: Session, folder: Path) -> None:
     """Write the record of an unfinished run into `folder`; remove files of an earlier run.
+
+    See `write_run`.
 
     Raises:
         ConfigError: the folder cannot be written.
     """
     earlier = _list_earlier(folder)
+    if _has_only_earlier_results(earlier, session):
+        return
     session = session.model_copy(update={"outputs": (*session.outputs, SESSION)})
     session.save(folder / SESSION)
     _remove_earlier(folder, earlier, session)

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from headrace.profiling.findings.utilization import is_corrected, stage_loads
-from headrace.profiling.metrics import Metrics, PerSecond
+from headrace.profiling.metrics import Metrics, PerSecond, latency_start
 from headrace.profiling.number_format import counted, decimal, milliseconds, percent
 from headrace.profiling.session import Session
 from headrace.report.page import BLOCKED_COLOR, MARK, PLAIN, ROLE_COLORS, Chart, bar, draw, label
@@ -16,7 +16,7 @@ from headrace.report.step_chart import step_chart
 from headrace.report.totals import finite_losses
 from headrace.runtime.distribution import Distribution
 
-_MIN_LABELLED: Final = {"busy": 0.06, "waits for a core": 0.25, "starved": 0.25, "blocked": 0.25}
+_MIN_LABELLED: Final = {"busy": 0.14, "waits for a core": 0.5, "starved": 0.37, "blocked": 0.37}
 """Min share of a bar into which its label fits, also on a narrow page."""
 _NOTABLE_WAIT: Final = 0.01
 """Min share of waits for a core, in any stage, for their bars to be shown."""
@@ -316,7 +316,7 @@ def latency_chart(session: Session, metrics: Metrics) -> Chart | None:
         name="latency",
         title="Latency over time",
         reading=f"Age of the newest frame of each step at its output, from "
-        f"{metrics.latency.base}. Flat is good; rising means that frames wait. Triangles: "
+        f"{latency_start(session)}. Flat is good; rising means that frames wait. Triangles: "
         "events, listed below.",
         figure=figure,
     )

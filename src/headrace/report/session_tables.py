@@ -118,7 +118,9 @@ def timeline(session: Session) -> Iterator[TimelineRow]:
     """Yield the events of a session, in order."""
     names = short_names([source.name for source in session.sources])
     for event in session.events:
-        frames = f"{counted(event.frames, 'frame')}: " if event.frames else ""
+        # The words of an overload have the number.
+        has_number = not event.frames or event.kind in ("overloaded", "recovered")
+        frames = "" if has_number else f"{counted(event.frames, 'frame')}: "
         yield TimelineRow(
             at=f"{event.at_seconds:.1f} s",
             what=event.kind,

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.profiling.metrics import STABILITY_SECONDS, Copies, Metrics
+from headrace.profiling.findings.utilization import is_parallel_sink
+from headrace.profiling.metrics import STABILITY_SECONDS, Copies, Metrics, latency_start
 from headrace.profiling.number_format import (
     TOO_SMALL,
     count,
@@ -43,7 +44,7 @@ def _live_totals(session: Session, metrics: Metrics) -> Iterator[Total]:
     if session.pace == "full_speed":
         return
     yield from _item_totals(session)
-    yield from _latency_totals(metrics)
+    yield from _latency_totals(session, metrics)
     yield from _interruptions(session, metrics)
 
 
@@ -51,7 +52,7 @@ def count_drops(session: Session) -> Counter[str]:
     """Return `cause at stage` → dropped frames, without drops of parallel sinks."""
     drops: Counter[str] = Counter()
     for stage in session.stages:
-        if stage.role != "sink" or stage.name in session.steps.work_ms:
+        if not is_parallel_sink(stage, session):
             drops.update({f"{cause} at {stage.name}": n for cause, n in stage.dropped.items()})
     return drops
 
@@ -72,15 +73,24 @@ def _item_totals(session: Session) -> Iterator[Total]:
         percent(items.dropped / items.arrived) if items.arrived else "0 %",
         ", ".join(f"{count(n)} {place}" for place, n in drops.most_common()) or "none",
     )
+    for stage in session.stages:
+        if is_parallel_sink(stage, session) and stage.dropped:
+            lost = sum(stage.dropped.values())
+            yield Total(
+                "Lost by a sink",
+                f"{count(lost)} of {count(stage.items + lost)}",
+                ", ".join(f"{count(n)} {cause}" for cause, n in stage.dropped.items())
+                + f" at {stage.name}",
+            )
 
 
-def _latency_totals(metrics: Metrics) -> Iterator[Total]:
+def _latency_totals(session: Session, metrics: Metrics) -> Iterator[Total]:
     if metrics.latency is not None:
         latency, oldest = metrics.latency.ms, metrics.latency.oldest_ms
         yield Total(
             "Latency",
             milliseconds(latency.p50),
-            f"median from {metrics.latency.base}, of {counted(latency.count, 'step')}; "
+            f"median from {latency_start(session)}, of {counted(latency.count, 'step')}; "
             f"p95 {milliseconds(latency.p95)}, p99 {milliseconds(latency.p99)}",
         )
         if oldest is not None:

@@ -31,6 +31,7 @@ from headrace.runs.model_setup import (
     halve_until_it_fits,
     load_model,
     precision_notes,
+    random_weights_notes,
     ready_model,
     with_task,
 )
@@ -47,7 +48,7 @@ from headrace.runs.run_options import RunOptions, TracingOptions
 from headrace.runs.run_session import BaseRunner, ResultSteps, make_step, pipeline_records
 from headrace.runs.run_stages import SOURCE, Transfer, Transfers, stages_of
 from headrace.runs.tracers import prepare_tracers
-from headrace.runs.what_if import change_options, measure_alternatives
+from headrace.runs.what_if import change_options, measure_alternatives, option_text
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.pipeline import Pipeline
 from headrace.sinks.batch_results import ResultSink
@@ -62,6 +63,8 @@ class Runner(BaseRunner):
     """Options, with a measured batch size in place of `auto`."""
     inputs: RunInputs
     model: Model[Any]
+    on_probe: Callable[[str], None] = field(default=lambda setting: None)
+    """Called after the run, before each measurement of a setting, such as `--batch-size 32`."""
     notes: tuple[str, ...] = ()
     """Decisions made before the run, one sentence each."""
     transfers: Transfers = field(default_factory=Transfers)
@@ -142,7 +145,7 @@ class Runner(BaseRunner):
             model=model,
             command=command,
             startup=tuple(timer.parts),
-            notes=(*notes, *precision_notes(compute)),
+            notes=(*notes, *precision_notes(compute), *random_weights_notes(compute)),
             transfers=_transfers_of(model, options),
             clock=timer.clock,
         )
@@ -223,6 +226,7 @@ class Runner(BaseRunner):
 
     def _probe(self, changed: Mapping[str, Scalar], steps: int) -> float | None:
         """Run some steps with changed options; return milliseconds per frame; None: it failed."""
+        self.on_probe(option_text(changed) if changed else "the same settings again")
         with TemporaryDirectory(prefix="headrace-probe-") as folder:
             options = change_options(self.options, {**changed, "max_steps": steps}, Path(folder))
             probe = replace(

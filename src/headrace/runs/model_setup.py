@@ -200,6 +200,13 @@ def precision_notes(options: ComputeOptions) -> tuple[str, ...]:
     return () if note is None else (note,)
 
 
+def random_weights_notes(options: ComputeOptions) -> tuple[str, ...]:
+    """Return a note if the weights are random."""
+    if options.weights != "none":
+        return ()
+    return ("random weights (--weights none): the labels and boxes mean nothing",)
+
+
 def ready_model(
     load: Callable[[], Model[Result]],
     options: ComputeOptions,

@@ -250,7 +250,9 @@ class FlowOptions:
     max_staleness: Annotated[
         str | None,
         Option(
-            'Drop frames older than this, such as "200ms".', metavar="SPAN", check=parse_seconds
+            'Limit on latency: drop frames that arrived longer ago, such as "200ms".',
+            metavar="SPAN",
+            check=parse_seconds,
         ),
     ] = None
     """Stale frames are dropped before each stage; None: frames of any age are kept."""
@@ -264,7 +266,8 @@ class FlowOptions:
     ] = False
     """False: a source that cannot be opened at the start ends the run."""
     max_seconds: Annotated[
-        float | None, Option("Stop reading after this many seconds.", metavar="SECONDS")
+        float | None,
+        Option("Stop reading after this many seconds, connecting included.", metavar="SECONDS"),
     ] = None
     """None: until the sources end."""
 

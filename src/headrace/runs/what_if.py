@@ -83,7 +83,7 @@ def settings(session: Session) -> Iterator[dict[str, Scalar]]:
         yield {"video": False}
 
 
-def _option_text(changed: Mapping[str, Scalar]) -> str:
+def option_text(changed: Mapping[str, Scalar]) -> str:
     """Return the command-line flag and value of a setting: `--batch-size 32`, `--no-video`."""
     [(name, value)] = changed.items()
     flag = name.replace("_", "-")
@@ -130,7 +130,7 @@ def _measure(
         after = prober.probe({}, baseline_steps) if ms_per_frame else None
         if ms_per_frame and after:
             yield Alternative(
-                option=_option_text(changed),
+                option=option_text(changed),
                 options=dict(changed),
                 ms_per_frame=ms_per_frame,
                 baseline_ms_per_frame=(before + after) / 2,

@@ -1,11 +1,13 @@
 """Custom sinks, named `module:Class`: their protocol, their results, and their loading."""
 
 import pkgutil
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import iscoroutinefunction
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 from typing import Any, Final, Protocol
 
@@ -156,8 +158,17 @@ class CustomSink:
             return method(*arguments)
         except Exception as error:  # Custom code may raise any exception.
             raise StageError(
-                f"the sink {self.name} failed in {name}: {in_words(error)}", stage="sink"
+                f"the sink {self.name} failed in {name}{_place_of(error, self._kind)}: "
+                f"{in_words(error)}",
+                stage="sink",
             ) from error
+
+
+def _place_of(error: Exception, kind: type[Sink]) -> str:
+    """Return ` at mine.py:17`, the last line of the sink's file in a traceback; empty: none."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    lines = [entry.lineno for entry in extract_tb(error.__traceback__) if entry.filename == file]
+    return f" at {Path(str(file)).name}:{lines[-1]}" if lines else ""
 
 
 def _outputs_of(sink: object) -> tuple[str, ...]:
@@ -205,6 +216,11 @@ def load_sink(name: str) -> type[Sink]:
     module_name, _, class_name = name.partition(":")
     if not (module_name and class_name):
         raise ConfigError(f"a sink must be given as module:Class, got {name!r}")
+    if module_name.endswith(".py"):
+        raise ConfigError(
+            f"a sink is named by its module, not its file: write "
+            f"{Path(module_name).stem}:{class_name}, without .py, got {name!r}"
+        )
     module = _import(module_name)
     kind = getattr(module, class_name, None)
     if kind is None:

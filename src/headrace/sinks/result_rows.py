@@ -23,7 +23,7 @@ class LineFile:
     """JSON lines, one per row: a `ResultSink`. Times are ISO 8601 texts: see `iso_text`."""
 
     def __init__(self, path: Path, rows: Rows, *, name: str) -> None:
-        """Start the file; an existing one is replaced.
+        """Open the file; the first row replaces an existing one.
 
         Args:
             path: Path of the file.
@@ -38,22 +38,25 @@ class LineFile:
         self._rows = rows
         self._is_empty = True
         with writing(path):
-            self._file: TextIO = path.open("w", encoding="utf-8")
+            self._file: TextIO = path.open("a", encoding="utf-8")
 
     def write(self, results: Any) -> None:
         """Append the lines of a batch: see `ResultSink.write`."""
         rows = self._rows(results)
         with writing(self._path):
+            if self._is_empty and rows:
+                self._file.close()
+                self._file = self._path.open("w", encoding="utf-8")
             self._file.writelines(f"{json_line(row)}\n" for row in rows)
             self._file.flush()  # readers of the open file see complete batches
             self._is_empty = self._is_empty and not rows
 
     def close(self) -> None:
-        """Finish the file, or remove an empty one: see `ResultSink.close`."""
+        """Finish the file, or remove it if it is empty: see `ResultSink.close`."""
         with writing(self._path):
             self._file.close()
-            if self._is_empty:
-                self._path.unlink(missing_ok=True)
+            if self._is_empty and self._path.exists() and not self._path.stat().st_size:
+                self._path.unlink()
 
     @property
     def outputs(self) -> tuple[str, ...]:

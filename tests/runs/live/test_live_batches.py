@@ -1,4 +1,6 @@
-"""Splitting of batch outputs, and runners of custom callables."""
+"""Splitting of batch outputs, runners of custom callables, and losses of slow sinks."""
+
+from threading import Event
 
 import numpy as np
 import pytest
@@ -6,7 +8,10 @@ import torch
 
 from decode.gpus import needs_gpu
 from headrace.models.results import Boxes, Labels
-from headrace.runs.live.live_batches import ModelRunner, split_outputs
+from headrace.runs.live.live_batches import LiveSinks, ModelRunner, split_outputs
+from headrace.runtime.clock import SYSTEM_CLOCK
+from runs.kit import Collecting
+from runtime.in_time import in_time
 
 
 def test_lists_tensors_dicts_and_results_are_split_into_entries():
@@ -53,3 +58,29 @@ def test_the_gpu_work_of_a_custom_callable_is_complete_when_run_returns():
     runner = ModelRunner.of_callable(slow, "cuda")
     runner.run(torch.zeros(2, 3, 4, 4, dtype=torch.uint8, device="cuda"))
     assert done.query()
+
+
+def test_the_first_loss_of_a_slow_sink_is_one_event():
+    may_write, events = Event(), []
+    slow = Collecting(lambda results: may_write.wait())
+    slow.name = "slow"
+    sinks = LiveSinks(
+        [slow], keeps_all=False, clock=SYSTEM_CLOCK, max_frames=64, on_event=events.append
+    )
+
+    def run():
+        with sinks.running():
+            for _ in range(5):
+                sinks.fan.put(("results",))
+                sinks.check()
+            may_write.set()
+
+    in_time(run)
+    [event] = sinks.events
+    assert events == [event]
+    assert (event.kind, event.source) == ("dropped", None)
+    assert event.words == (
+        "overflow at slow: it is slower than the run, so results are lost, the oldest first"
+    )
+    [statistics] = sinks.fan.statistics()
+    assert statistics.dropped["overflow"] >= 3

@@ -230,3 +230,14 @@ def test_the_guide_names_every_drop_cause():
 def test_a_missing_gpu_is_an_error_before_the_first_frame(model):
     with pytest.raises(BackendError, match="PyTorch sees no CUDA device"):
         headrace.live(FakeSource(count=3), model, device="cuda", weights="none")
+
+
+def test_a_module_that_takes_no_bytes_fails_with_the_shape_of_its_batch():
+    module = nn.Conv2d(3, 2, kernel_size=3).eval()
+    words = (
+        r"RuntimeError: Input type .*; the batch is uint8 \[1, 3, 4, 4\], .*: convert and resize"
+    )
+    with pytest.raises(StageError, match=words) as caught:
+        run_loop(FakeSource(count=3), module)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert caught.value.stage == "model"

@@ -295,6 +295,6 @@ def test_an_overload_is_one_event_with_its_dropped_frames():
     _, pipeline = run_plan(overloaded, clock, on_event=events.append)
     [event] = [event for event in events if event.kind == "overloaded"]
     assert event.source is None
-    assert event.words.startswith("overload: frames arrive faster than they are processed; ")
+    assert event.words.startswith("frames arrive faster than they are processed; ")
     assert 0 < event.frames <= pipeline.conserved().arrived
     assert event in pipeline.events, "for the page and the report"

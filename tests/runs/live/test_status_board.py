@@ -94,7 +94,7 @@ def test_counts_queues_stages_and_sources_are_of_the_run():
     in_time(run)
     clock.advance(1)
     words = "annotated.mp4: no space left on device"
-    sinks.failures.append(Event(at_ns=clock.now_ns(), source=None, kind="failed", words=words))
+    sinks.events.append(Event(at_ns=clock.now_ns(), source=None, kind="failed", words=words))
     status = board.status()
     assert (status.frames.arrived, status.frames.delivered, status.frames.dropped) == (12, 10, 2)
     (drop,) = status.drops

@@ -15,6 +15,14 @@ SHOW = """new Promise(done => {{
     image.onerror = () => done('refused');
     image.src = '{}';
 }})"""
+STATUS_NEVER_COMES = """(() => {
+    const original = window.fetch;
+    window.fetch = (url, options) => {
+        if (url !== 'status.json') return original(url, options);
+        window.waiting = true;
+        return new Promise(() => {});
+    };
+})()"""
 IMAGE_WIDTH = "document.getElementById('picture').naturalWidth"
 
 
@@ -27,10 +35,11 @@ def test_the_page_shows_image_and_metrics_and_updates_them(page: Page):
         run.view.write(labelled_frame(7))
         page.open(f"{run.root}/", width=1280)
         page.wait_for(f"{IMAGE_WIDTH} === 128 && document.title.startsWith('29.0 FPS')")
+        page.wait_for("document.getElementById('cards').innerText.includes('chart')")
         cards = text(page, "cards").replace("\n\n", "\n").splitlines()
         assert cards[:9] == [
-            *("FPS", "29.0", "now; line: 5 min"),
-            *("Latency p50", "41.7 ms", "since it arrived"),
+            *("FPS", "29.0", "now; chart: last 5 min"),
+            *("Latency p50", "41.7 ms", "from arrival"),
             *("Latency p95", "63.2 ms", "n = 1,789, last 60 s"),
         ]
         assert cards[9:] == [
@@ -44,7 +53,7 @@ def test_the_page_shows_image_and_metrics_and_updates_them(page: Page):
         assert text(page, "events").endswith("\njoined 640 ms behind")
         assert page.evaluate("document.getElementById('alert').hidden")
 
-        words = "overload: frames arrive faster than they are processed"
+        words = "frames arrive faster than they are processed"
         overload = EventStatus(wall_seconds=0, source="", kind="overloaded", words=words)
         run.set_status(status(fps=12.0, events=(overload,)))
         run.view.write(labelled_frame(8, size=(36, 64)))
@@ -52,6 +61,18 @@ def test_the_page_shows_image_and_metrics_and_updates_them(page: Page):
         assert text(page, "events").endswith(f"\n{words}")
         assert page.console == []
         assert all(url.startswith((run.root, f"blob:{run.root}")) for url in page.requested)
+
+
+def test_an_image_has_no_caption_before_the_next_status(page: Page):
+    with faked_run() as run:
+        page.open(f"{run.root}/", width=1280)
+        page.wait_for("document.title.startsWith('29.0 FPS')")
+        assert text(page, "caption") == "No image yet"
+        page.evaluate(STATUS_NEVER_COMES)
+        page.wait_for("window.waiting")
+        run.view.write(labelled_frame(7))
+        page.wait_for(f"{IMAGE_WIDTH} === 128")
+        assert text(page, "caption") == ""
 
 
 def test_the_page_shows_since_when_a_source_is_down_and_why(page: Page):

@@ -8,7 +8,7 @@ from typing import Any, Final
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.findings.utilization import StageUtilization, arrived_per_delivered, gain
 from headrace.profiling.metrics import Metrics
-from headrace.profiling.number_format import listing, three_digits
+from headrace.profiling.number_format import three_digits
 from headrace.profiling.run_records import ROLES, Role, Setup
 from headrace.profiling.session import Session
 
@@ -57,11 +57,9 @@ class Advice:
 
 
 _CUDA: Final = Advice("--device cuda: this machine has a {gpu}", "gpu", option=("device", "cuda"))
-_SMALLER: Final = Advice(
-    "--model-name {smaller}", "smaller", evidence="{tried}", option=("model_name", "smaller")
-)
+_SMALLER: Final = Advice("--model-name {smaller}", "smaller", option=("model_name", "smaller"))
 _LARGER: Final = ("batch_size", "larger")
-_FEWER_FRAMES: Final = "--stride {longer}: fewer frames of the same video"
+_FEWER_FRAMES: Final = Advice("--stride {longer}", effect="fewer frames of the same video")
 _STRIDE: Final = ("stride", "longer")
 _SMALLER_SIZE: Final = Advice("A smaller --size, or fewer frames")
 _FEWER_SIMILAR: Final = "--stride: fewer similar frames"
@@ -113,11 +111,11 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
         Advice(
             "--batch-size {larger}: a GPU takes less time per frame in larger batches",
             "is_on_gpu",
-            evidence="{tried}",
             option=_LARGER,
         ),
-        Advice(_FEWER_FRAMES, "has_own_weights", evidence="{tried}", option=_STRIDE),
-        Advice("A smaller model than {model}", evidence="{tried}"),
+        replace(_FEWER_FRAMES, when="has_own_weights", option=_STRIDE),
+        Advice("Fewer pictures, or a machine with a GPU", "reads_pictures"),
+        _FEWER_FRAMES,
     ),
     ("live", "model"): (
         _CUDA,
@@ -129,7 +127,7 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
             evidence="{per_delivered:.2g} frames arrived per frame delivered",
             option=("stride", "sustainable"),
         ),
-        Advice("--stride {longer}: fewer frames of the same source", option=_STRIDE),
+        Advice("--stride {longer}", effect="fewer frames of the same source", option=_STRIDE),
     ),
     ("run", "sink"): (
         Advice(
@@ -272,9 +270,8 @@ def _setup_facts(setup: Setup, size: tuple[int, int] | None, most: float | None)
         "has_own_weights": setup.has_own_weights,
         "lighter": LIGHTER_LEVEL.get(setup.prep_level or ""),
         "smaller": setup.smaller_model,
-        "model": setup.model or "this one",
         "than": f" than {size[0]}×{size[1]}" if size else "",
-        **dict.fromkeys(("copied", "tried", "half"), ""),
+        **dict.fromkeys(("copied", "half"), ""),
         "cuda": "cuda",
         "off": False,
     }
@@ -292,7 +289,6 @@ def _run_facts(
     longest = max((video.gop.mean for video in videos if video.gop), default=None)
     can_be_shorter = wasted >= WASTEFUL and (longest is None or longest > gop)
     rest = max(others, key=lambda load: load.busy, default=top)
-    tried = [alternative.option for alternative in session.alternatives]
     per_delivered = setup.stride * arrived_per_delivered(session)
     return {
         **_setup_facts(setup, size, gain(session, top, others, float("inf")) if others else None),
@@ -305,7 +301,6 @@ def _run_facts(
         "copied": _measure_copy_speed(session),
         "gpu": _idle_gpu(session),
         "is_on_gpu": setup.device != "cpu",
-        "tried": f"tried and no faster: {listing(tried)}" if tried else "",
         "draws_video": setup.draws_video,
         "has_clips": any(stage.name == CLIPS for stage in session.stages),
         "next": ROLES[rest.role].phrase,

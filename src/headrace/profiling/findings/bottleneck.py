@@ -1,9 +1,16 @@
 """Bottleneck of a run: overload, its source, a stage, Python overhead, or its largest part."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from headrace.profiling.findings.advice import advised, best_change, overhead_change, share_facts
+from headrace.profiling.findings.advice import (
+    WORTHWHILE,
+    advised,
+    best_change,
+    overhead_change,
+    share_facts,
+)
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.utilization import (
     StageUtilization,
@@ -11,9 +18,10 @@ from headrace.profiling.findings.utilization import (
     occupancy,
     outage_seconds,
     overload_drops,
+    pacing_loads,
     stage_loads,
 )
-from headrace.profiling.metrics import Metrics
+from headrace.profiling.metrics import Metrics, latency_start
 from headrace.profiling.number_format import counted, listing
 from headrace.profiling.number_format import whole_percent as percent
 from headrace.profiling.run_records import ROLES, Role
@@ -23,6 +31,8 @@ _MAX_GROWTH_MS: Final = 1_000.0
 """Max growth of latency, in milliseconds, of a session that keeps up."""
 _PARTS: Final = 10
 """Number of parts of a session; growth is measured from the first to the last part."""
+STALE: Final = "stale"
+"""Cause of drops by --max-staleness."""
 _MAX_DROPS: Final = 0.05
 """Max share of dropped frames of a session that keeps up; a reconnection may drop some."""
 
@@ -32,18 +42,19 @@ def find_overload(session: Session, metrics: Metrics) -> Finding | None:
     latency = metrics.latency
     if session.items is None or latency is None:
         return None
-    drops = overload_drops(session)
-    share = sum(drops.values()) / max(1, session.items.arrived)
+    drops, arrived = overload_drops(session), max(1, session.items.arrived)
+    share, others = sum(drops.values()) / arrived, session.items.dropped - sum(drops.values())
     evidence = tuple(
         f"{counted(frames, 'frame')}: {cause} at {stage}."
         for (stage, cause), frames in sorted(drops.items(), key=lambda drop: -drop[1])
     )
     if share > _MAX_DROPS:
-        if session.provenance.configuration.get("overload") == "keep-last":
-            evidence += ("--overload keep-last drops by design: the newest frame is kept.",)
-        return Finding(
-            headline=f"Frames came faster than they were processed: {percent(share)} were dropped.",
-            evidence=evidence,
+        dropped = f"{percent(share)} were dropped"
+        if others:
+            dropped += f", and {percent(others / arrived)} for other reasons"
+        return _find_bursts(session, drops, dropped, evidence) or Finding(
+            headline=f"Frames came faster than they were processed: {dropped}.",
+            evidence=(*evidence, *_policy_evidence(session, drops)),
         )
     growth_ms = _measure_growth_ms(session)
     if growth_ms > _MAX_GROWTH_MS:
@@ -54,10 +65,54 @@ def find_overload(session: Session, metrics: Metrics) -> Finding | None:
         )
     return Finding(
         headline=f"Kept up: {'few' if drops else 'no'} frames were dropped for overload; latency "
-        f"{latency.ms.p50:.0f} ms from {latency.base} (median of "
+        f"{latency.ms.p50:.0f} ms from {latency_start(session)} (median of "
         f"{counted(latency.ms.count, 'step')}).",
         bound_by=("source",),
         evidence=evidence,
+    )
+
+
+def _policy_evidence(session: Session, drops: Mapping[tuple[str, str], int]) -> Iterator[str]:
+    """Yield the options that dropped the frames."""
+    options = session.provenance.configuration
+    if options.get("max_staleness") is not None and any(cause == STALE for _, cause in drops):
+        yield f"--max-staleness {options['max_staleness']} drops frames that are older: stale."
+    if options.get("overload") == "keep-last" and any(cause != STALE for _, cause in drops):
+        yield "--overload keep-last drops by design: the newest frame is kept."
+
+
+def _find_bursts(
+    session: Session, drops: Mapping[tuple[str, str], int], dropped: str, evidence: tuple[str, ...]
+) -> Finding | None:
+    """Return the finding on drops of a run that waited for its source; None: it did not wait.
+
+    A source sends several frames at once when it joins, resumes or reconnects.
+
+    Args:
+        session: A live session.
+        drops: Frames dropped for overload: see `overload_drops`.
+        dropped: Share of the frames that were dropped, as text.
+        evidence: Sentences on the drops.
+    """
+    waited = find_source_bound(session)
+    if waited is None:
+        return None
+    kinds = Counter(event.kind for event in session.events)
+    stalls = f"{counted(kinds['stalled'], 'stall')}, {counted(kinds['reconnected'], 'reconnect')}"
+    stale = sum(frames for (_, cause), frames in drops.items() if cause == STALE)
+    change = "--queue 8, if these frames are needed: waiting frames add latency."
+    if 2 * stale > sum(drops.values()):
+        change = "A longer --max-staleness, if these frames are needed."
+    return Finding(
+        headline=f"Frames came in bursts: {dropped}, although on average the run was fast enough.",
+        bound_by=waited.bound_by,
+        evidence=(
+            *evidence,
+            *_policy_evidence(session, drops),
+            f"Sources: {stalls}; after each, the frames of the gap arrive at once.",
+            *waited.evidence,
+        ),
+        change=change,
     )
 
 
@@ -86,7 +141,7 @@ WAITING: Final = 0.5
 
 def find_source_bound(session: Session) -> Finding | None:
     """Return a finding if the first stage waited for frames more than half of the time."""
-    loads = stage_loads(session)
+    loads = pacing_loads(session)
     if not loads or loads[0].starved < WAITING or max(load.busy for load in loads) > WAITING:
         return None
     busiest = max(loads, key=lambda load: load.busy)
@@ -103,7 +158,7 @@ def find_source_bound(session: Session) -> Finding | None:
 
 def find_bottleneck(session: Session, metrics: Metrics) -> Finding | None:
     """Return the finding on the bottleneck; None without steps."""
-    loads = sorted(stage_loads(session), key=lambda load: load.busy, reverse=True)
+    loads = sorted(pacing_loads(session), key=lambda load: load.busy, reverse=True)
     if not loads:
         return None
     top = loads[0]
@@ -113,9 +168,10 @@ def find_bottleneck(session: Session, metrics: Metrics) -> Finding | None:
         + ", ".join(f"{load.name} {percent(load.busy)}" for load in stage_loads(session))
         + ".",
         *_queue_evidence(session, top),
-        *_core_evidence(session, loads),
+        *_core_evidence(session, stage_loads(session)),
         *_outage_evidence(session),
         *_amplification_evidence(metrics, "frame delivered"),
+        *_alternatives_evidence(session),
         *_length_evidence(metrics),
     )
     if top.busy < BUSY:
@@ -144,7 +200,7 @@ def _find_overhead(session: Session, evidence: tuple[str, ...]) -> Finding | Non
         session: A session in which no stage was busy half of the time.
         evidence: Sentences on the utilization of its stages.
     """
-    idle = max(load.idle for load in stage_loads(session))
+    idle = max(load.idle for load in pacing_loads(session))
     if idle < _OVERHEAD:
         return None
     return Finding(
@@ -217,6 +273,17 @@ def _amplification_evidence(metrics: Metrics, item: str) -> tuple[str, ...]:
     if metrics.amplification is None:
         return ()
     return (f"Frames decoded per {item}: {metrics.amplification:.2f}.",)
+
+
+def _alternatives_evidence(session: Session) -> Iterator[str]:
+    """Yield the settings that were measured after the run and are no faster, if any."""
+    slower = [
+        alternative.option
+        for alternative in session.alternatives
+        if alternative.baseline_ms_per_frame / alternative.ms_per_frame < WORTHWHILE
+    ]
+    if slower:
+        yield f"Measured after the run, and no faster: {listing(slower)}."
 
 
 def _length_evidence(metrics: Metrics) -> tuple[str, ...]:

@@ -148,6 +148,23 @@ def _pace(loads: Sequence[tuple[float, int]], core_share: float, cores: int | No
     return core_share * max(slowest, shared)
 
 
+def is_parallel_sink(stage: StageRecord, session: Session) -> bool:
+    """Return whether a stage is a sink of a live run, with its own thread and queue."""
+    return stage.role == "sink" and stage.name not in session.steps.work_ms
+
+
+def pacing_loads(session: Session) -> tuple[StageUtilization, ...]:
+    """Return the utilization of the stages that can hold up the run, in the order of the frames.
+
+    In a live run with --overload keep-last, a slow sink loses results instead.
+    """
+    loads = stage_loads(session)
+    if session.kind != "live" or session.provenance.configuration.get("overload") == "keep-all":
+        return loads
+    lossy = {stage.name for stage in session.stages if is_parallel_sink(stage, session)}
+    return tuple(load for load in loads if load.name not in lossy)
+
+
 _OVERLOAD_CAUSES: Final = ("overflow", "stale", "late")
 """Causes of drops that indicate overload."""
 
@@ -160,10 +177,10 @@ def arrived_per_delivered(session: Session) -> float:
 
 
 def overload_drops(session: Session) -> dict[tuple[str, str], int]:
-    """Return (stage, cause) → frames dropped for overload; drops of sinks do not count."""
+    """Return (stage, cause) → frames dropped for overload, without losses of parallel sinks."""
     return {
         (stage.name, cause): frames
         for stage in session.stages
         for cause, frames in stage.dropped.items()
-        if cause in _OVERLOAD_CAUSES and frames and stage.role != "sink"
+        if cause in _OVERLOAD_CAUSES and frames and not is_parallel_sink(stage, session)
     }

@@ -148,12 +148,12 @@ def _find_start_up(session: Session, metrics: Metrics) -> Finding | None:
         steps = counted(session.warmup_steps, "step")
         evidence.append(f"In the run: {inside:.1f} s, including the warm-up of {steps}.")
     more = "more pictures" if reads_pictures(session) else "a longer video"
+    evidence.append(f"Start-up is paid once per run: judge the speed by {more}.")
     return Finding(
         headline=f"Bound by start-up: {before + inside:.1f} s of {total:.1f} s "
         f"({percent((before + inside) / total)}) passed before the first measured step.",
         bound_by=("start-up",),
         evidence=tuple(evidence),
-        change=f"Judge the speed by {more}: start-up is paid once per run.",
     )
 
 

@@ -1,5 +1,6 @@
 """Batches of a live run: model input and output, and the results for the sinks."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -10,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.errors import ConfigError, HeadraceError, first_line
-from headrace.live.live_source import Event, LiveFrame
+from headrace.errors import ConfigError, HeadraceError, StageError, first_line, in_words
+from headrace.live.live_source import Event, EventKind, LiveFrame
 from headrace.models.compute import Device
 from headrace.models.model import Model
 from headrace.models.outputs import describe_value
@@ -22,6 +23,7 @@ from headrace.runs.output_folder import open_sinks
 from headrace.runtime.clock import Clock, WallTime, wall_time
 from headrace.runtime.fan_out import FanOut, SinkSpec
 from headrace.runtime.queue import Overflow
+from headrace.runtime.stage_executor import OVERFLOW
 from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.sinks.batch_results import Arrival, BatchResults, ResultSink
 from headrace.video.frames import FrameBatch
@@ -95,8 +97,16 @@ class ModelRunner:
             return torch.from_numpy(pixels).movedim(-1, -3)
 
         def run_and_wait(batch: torch.Tensor) -> Any:
-            with torch.inference_mode():
-                output = run(batch)
+            try:
+                with torch.inference_mode():
+                    output = run(batch)
+            except RuntimeError as error:
+                raise StageError(
+                    f"the model failed: {in_words(error)}; the batch is uint8 "
+                    f"{list(batch.shape)}, at the size of the video: convert and resize it in "
+                    "your callable",
+                    stage="model",
+                ) from error
             if device != "cpu":
                 # GPU calls return early, but latency includes the work.
                 torch.cuda.current_stream().synchronize()
@@ -139,6 +149,8 @@ def _has_entries(output: Any) -> bool:
     return isinstance(output, Sequence) and not isinstance(output, str) and not is_dataclass(output)
 
 
+_LOGGER: Final = logging.getLogger(__name__)
+"""Receives tracebacks of failed sinks, for --debug."""
 Results = tuple[BatchResults[Any], ...]
 """Results of one step: its frames, or the newest frame of each clip."""
 _MAX_WAITING: Final = 64
@@ -163,7 +175,7 @@ class LiveSinks:
         clock: Clock,
         marks: Tracer = NO_OP_TRACER,
         max_frames: int = 1,
-        on_failure: Callable[[Event], None] = lambda event: None,
+        on_event: Callable[[Event], None] = lambda event: None,
     ) -> None:
         """Prepare the queues; threads start with `running`.
 
@@ -173,11 +185,11 @@ class LiveSinks:
             clock: Clock of the run.
             marks: Tracer of the work of the sinks.
             max_frames: Max frames per step.
-            on_failure: Called with each failure.
+            on_event: Called with each event.
         """
         self.sinks = tuple(sinks)
-        self.failures: list[Event] = []
-        """One event per failure."""
+        self.events: list[Event] = []
+        """One event per failure, and one per sink that loses results because it is too slow."""
         overflow: Overflow = "wait" if keeps_all else "drop_oldest"
         self.fan: FanOut[Results] = FanOut(
             [
@@ -195,12 +207,19 @@ class LiveSinks:
         )
         """Queues of the sinks: `put` the results of each step."""
         self._clock = clock
-        self._on_failure = on_failure
+        self._on_event = on_event
 
     def check(self) -> None:
-        """Record the failures since the last check."""
+        """Record the failures since the last check, and the first loss of each sink."""
         for error in self.fan.failures().values():
             self._record(error)
+        for sink in self.fan.statistics():
+            if sink.dropped.get(OVERFLOW):
+                self._note(
+                    "dropped",
+                    f"{OVERFLOW} at {sink.name}: it is slower than the run, so results are lost, "
+                    "the oldest first",
+                )
 
     def open(self) -> AbstractContextManager[None]:
         """Return the context in which the sinks are open."""
@@ -219,12 +238,17 @@ class LiveSinks:
             self.check()
 
     def _record(self, error: HeadraceError) -> None:
-        words = first_line(error)
-        if words not in {event.words for event in self.failures}:
-            at_ns = self._clock.now_ns()
-            event = Event(at_ns=at_ns, source=None, kind="failed", words=words)
-            self.failures.append(event)
-            self._on_failure(event)
+        if self._note("failed", first_line(error)):
+            _LOGGER.debug("a sink failed", exc_info=error)
+
+    def _note(self, kind: EventKind, words: str) -> bool:
+        """Record and report an event; return whether it is new."""
+        is_new = words not in {event.words for event in self.events}
+        if is_new:
+            event = Event(at_ns=self._clock.now_ns(), source=None, kind=kind, words=words)
+            self.events.append(event)
+            self._on_event(event)
+        return is_new
 
 
 def sink_names(sinks: Sequence[ResultSink]) -> list[str]:

@@ -105,10 +105,10 @@ def live(
     Three threads read, preprocess and infer; if the loop is slow, newer frames replace older ones.
 
     Args:
-        source: Address, path, camera number or custom source; or several of them.
-        model: Name of a torchvision model, a headrace `Model`, or a callable. A callable takes
-            frames uint8 [N, 3, H, W] or, with `clip_len`, clips uint8 [N, T, 3, H, W], RGB on
-            `device`, and returns one entry for each. A module runs in evaluation mode.
+        source: Address, path, camera number or custom `LiveSource`; or several of them.
+        model: Name of a torchvision model, or a callable. A callable takes frames uint8
+            [N, 3, H, W] or, with `clip_len`, clips uint8 [N, T, 3, H, W], RGB at the size of the
+            video, on `device`, and returns one entry for each. A module runs in evaluation mode.
         weights: For a named model: DEFAULT, none, or the path of a checkpoint.
         device: Device of a named model, or of the batches of a callable.
         batch_size: Max frames per model call.

@@ -29,6 +29,7 @@ from headrace.runs.model_setup import (
     compute_resources,
     load_model,
     precision_notes,
+    random_weights_notes,
     ready_model,
     task_name,
     with_task,
@@ -179,7 +180,7 @@ class LiveSteps(ResultSteps):
             clock=clock,
             marks=self._tracers.marks,
             max_frames=plan.batch_size if plan.clips is None else 1,
-            on_failure=notify,
+            on_event=notify,
         )
 
         def show(batch: ViewBatch) -> None:
@@ -224,7 +225,7 @@ class LiveSteps(ResultSteps):
         stages, queues = stage_records(pipeline, self._sinks.fan)
         counts = pipeline.conserved() if self._is_over else pipeline.run.flow()
         events = (
-            *_event_records(pipeline, self._sinks.failures, self._recorder.start_ns),
+            *_event_records(pipeline, self._sinks.events, self._recorder.start_ns),
             *common["events"],
         )
         return {
@@ -251,7 +252,11 @@ class LiveSteps(ResultSteps):
                 if isinstance(source, FileSource)
                 for loss in source.losses
             ),
-            "notes": (*precision_notes(runner.options.compute), *common["notes"]),
+            "notes": (
+                *precision_notes(runner.options.compute),
+                *random_weights_notes(runner.options.compute),
+                *common["notes"],
+            ),
         }
 
 
@@ -293,9 +298,9 @@ def stage_records(
 
 
 def _event_records(
-    pipeline: LivePipeline, failures: Sequence[Event], start_ns: int
+    pipeline: LivePipeline, of_sinks: Sequence[Event], start_ns: int
 ) -> Iterator[EventRecord]:
-    """Yield the events of sources and sinks; `failures` are those of the sinks."""
+    """Yield the events of sources, of overload and of sinks."""
     drops = (
         Event(at_ns=s.began_ns, source=s.source, kind="dropped", words=s.words, frames=s.frames)
         for s in pipeline.drops.spells
@@ -312,7 +317,7 @@ def _event_records(
         if progress.error is not None and not progress.has_frames
     )
     # A copy of the events, because threads of sources append.
-    for event in (*list(pipeline.events), *drops, *ends, *failures):
+    for event in (*list(pipeline.events), *drops, *ends, *of_sinks):
         at_seconds = max(0.0, (event.at_ns - start_ns) / 1e9)
         yield record_of(EventRecord, event, at_seconds=at_seconds)
 

@@ -187,8 +187,8 @@ class StatusBoard:
             )
 
     def _events(self, pipeline: LivePipeline, now_ns: int) -> tuple[EventStatus, ...]:
-        wall, failures = self.clock.wall_seconds(), self._sinks.failures if self._sinks else ()
-        events = sorted((*pipeline.events, *failures), key=lambda event: event.at_ns)
+        wall, of_sinks = self.clock.wall_seconds(), self._sinks.events if self._sinks else ()
+        events = sorted((*pipeline.events, *of_sinks), key=lambda event: event.at_ns)
         return tuple(
             EventStatus(
                 wall_seconds=wall - (now_ns - event.at_ns) / 1e9,

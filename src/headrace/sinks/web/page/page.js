@@ -3,9 +3,9 @@
 const STATUS_MS = 1000;
 const HISTORY = 300;
 const BASES = {
-  arrival: "since it arrived",
-  schedule: "since it was due",
-  capture: "since capture, by the sender's clock",
+  arrival: "from arrival",
+  schedule: "from due time",
+  capture: "from capture, by the sender's clock",
 };
 const STATES = {
   connecting: "connecting",
@@ -103,7 +103,8 @@ function cards(status) {
   const value = (ms) => (latency && latency.count ? milliseconds(ms) : "none yet");
   const past = (key) => history.map((status) => status[key]);
   return [
-    card("FPS", decimal(status.fps), "now; line: 5 min", past("fps")),
+    // Two values make a line.
+    card("FPS", decimal(status.fps), history.length > 1 ? "now; chart: last 5 min" : "now", past("fps")),
     card("Latency p50", value(latency && latency.p50_ms), base, past("p50")),
     card("Latency p95", value(latency && latency.p95_ms), over, past("p95")),
     card("Latency jitter", status.jitter_ms === null ? "none yet" : milliseconds(status.jitter_ms), "std of output intervals"),
@@ -251,6 +252,7 @@ async function watch() {
         const address = URL.createObjectURL(await reply.blob());
         const before = at("picture").src;
         at("picture").src = address;
+        if (at("picture").hidden) at("caption").textContent = "";
         at("picture").hidden = false;
         at("frame").className = "";
         await at("picture").decode();
