@@ -43,15 +43,15 @@ def find_overload(session: Session, metrics: Metrics) -> Finding | None:
     if session.items is None or latency is None:
         return None
     drops, arrived = overload_drops(session), max(1, session.items.arrived)
-    share, others = sum(drops.values()) / arrived, session.items.dropped - sum(drops.values())
+    share, all_dropped = sum(drops.values()) / arrived, session.items.dropped
     evidence = tuple(
         f"{counted(frames, 'frame')}: {cause} at {stage}."
         for (stage, cause), frames in sorted(drops.items(), key=lambda drop: -drop[1])
     )
     if share > _MAX_DROPS:
-        dropped = f"{percent(share)} were dropped"
-        if others:
-            dropped += f", and {percent(others / arrived)} for other reasons"
+        dropped = f"{percent(all_dropped / arrived)} were dropped"
+        if all_dropped != sum(drops.values()):
+            dropped += f", {percent(share)} for this reason"
         return _find_bursts(session, drops, dropped, evidence) or Finding(
             headline=f"Frames came faster than they were processed: {dropped}.",
             evidence=(*evidence, *_policy_evidence(session, drops)),
@@ -98,18 +98,24 @@ def _find_bursts(
     if waited is None:
         return None
     kinds = Counter(event.kind for event in session.events)
-    stalls = f"{counted(kinds['stalled'], 'stall')}, {counted(kinds['reconnected'], 'reconnect')}"
+    stalls, reconnects = kinds["stalled"], kinds["reconnected"]
+    gaps = (
+        f"Sources: {counted(stalls, 'stall')}, {counted(reconnects, 'reconnect')}; after each, the "
+        "frames of the gap may arrive at once."
+    )
     stale = sum(frames for (_, cause), frames in drops.items() if cause == STALE)
+    what = "Frames came in bursts"
     change = "--queue 8, if these frames are needed: waiting frames add latency."
     if 2 * stale > sum(drops.values()):
+        what = "Frames were older than --max-staleness"
         change = "A longer --max-staleness, if these frames are needed."
     return Finding(
-        headline=f"Frames came in bursts: {dropped}, although on average the run was fast enough.",
+        headline=f"{what}: {dropped}, although on average the run was fast enough.",
         bound_by=waited.bound_by,
         evidence=(
             *evidence,
             *_policy_evidence(session, drops),
-            f"Sources: {stalls}; after each, the frames of the gap arrive at once.",
+            *([gaps] if stalls or reconnects else []),
             *waited.evidence,
         ),
         change=change,
