@@ -80,7 +80,7 @@ def test_the_first_loss_of_a_slow_sink_is_one_event():
     assert events == [event]
     assert (event.kind, event.source) == ("dropped", None)
     assert event.words == (
-        "overflow at slow: it is slower than the run, so results are lost, the oldest first"
+        "overflow at slow: its queue is full, so results are lost, the oldest first"
     )
     [statistics] = sinks.fan.statistics()
     assert statistics.dropped["overflow"] >= 3

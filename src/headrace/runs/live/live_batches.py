@@ -217,7 +217,7 @@ class LiveSinks:
             if sink.dropped.get(OVERFLOW):
                 self._note(
                     "dropped",
-                    f"{OVERFLOW} at {sink.name}: it is slower than the run, so results are lost, "
+                    f"{OVERFLOW} at {sink.name}: its queue is full, so results are lost, "
                     "the oldest first",
                 )
 
