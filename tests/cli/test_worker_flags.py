@@ -139,6 +139,9 @@ def check_results(out: Path, session: dict[str, Any], values: dict[str, Any], in
     assert batch_size == session["provenance"]["configuration"]["batch_size"]
     chosen = values["batch_size"] == "auto"
     notes = [f"batch size {batch_size} was chosen"] if chosen else []
+    notes += (
+        ["random weights"] if session["provenance"]["configuration"]["weights"] == "none" else []
+    )
     notes += precision_notes(ComputeOptions(execution=ExecutionOptions(amp=values["use_amp"])))
     assert len(session["notes"]) == len(notes)
     assert all(map(str.startswith, session["notes"], notes))
