@@ -116,8 +116,8 @@ def test_the_command_names_the_missing_extra_in_one_line(bare):
     done = bare(COMMAND)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "headrace: the command needs jinja2, plotly, pydantic, pyyaml, rich, torchvision, typer, "
-        "not installed here; pip install 'headrace[run]'\n"
+        "headrace: the command needs jinja2, plotly, pyarrow, pydantic, pyyaml, rich, torchvision, "
+        "typer, not installed here; pip install 'headrace[run]'\n"
     )
 
 
