@@ -66,13 +66,14 @@ STEP = "headrace.runs.retrain.learner.Learner", "step"
 CAMERA = ("run", "test://?size=64x96&rate=100", *FAST)
 FILE = ("run", "{0}/clip.mp4", *FAST, "--batch-size", 8)
 TRAINING = ("run", "{0}/toys", *SQUEEZENET, "--mode", "retrain", "--epochs", 99, "--threads", 1)
+NONE_YET = "interrupted"
 KEPT = "interrupted; completed work is kept in {0}/out"
 HEAD = "interrupted; the last saved head is {0}/out/head.pt"
 TWICE = "interrupted while the record was written; the files so far are in {0}/out"
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 ENDS = {
-    "a camera at its start": ((*START, 1), signal.SIGTERM, CAMERA, KEPT),
-    "a file at its start": ((*START, 1), signal.SIGINT, FILE, KEPT),
+    "a camera at its start": ((*START, 1), signal.SIGTERM, CAMERA, NONE_YET),
+    "a file at its start": ((*START, 1), signal.SIGINT, FILE, NONE_YET),
     "a file": ((*ROW, 3), signal.SIGINT, FILE, KEPT),
     "a camera": ((*ROW, 5), signal.SIGINT, CAMERA, KEPT),
     "SIGTERM": ((*ROW, 5), signal.SIGTERM, CAMERA, KEPT),
