@@ -92,7 +92,7 @@ def test_the_prediction_for_clips_equals_the_decodes_of_a_loader(planned, clips)
     """Clips have 8 frames with stride 2, in GOPs of 12."""
     options = {"num_frames": 8, "stride": 2, "batch_size": 2, "memory_budget": "4MiB"}
     arguments = {"clock": TickingClock(0.002)}  # equal numbers of batches on any machine
-    result = planned(clips, **options, trial_seconds=0.3, arguments=arguments, is_brief=False)
+    result = planned(clips, **options, trial_seconds=1.2, arguments=arguments, is_brief=False)
     assert [row.name for row in result.strategies] == [
         *("naive", "look-ahead", "look-ahead, every start", "packed", "packed, every start")
     ]
