@@ -89,8 +89,8 @@ _NAMES: tuple[tuple[str, dict[str, str]], ...] = (
     ),
     ("device_id num_gpus", {"gpu": "gpu", "decoding": "decoding=DecoderConfig.on_gpu(0)"}),
 )
-"""(names in PyTorch, torchvision, PyTorchVideo, decord, DALI, LeRobot, or of another argument's own
-arguments; argument → suggestion).
+"""(names in PyTorch, torchvision, PyTorchVideo, decord, DALI or LeRobot, or of arguments of a
+sampler; argument → suggestion).
 The suggestion for the first argument that the called function has is shown."""
 
 _SUGGESTIONS = {name: texts for names, texts in _NAMES for name in names.split()}

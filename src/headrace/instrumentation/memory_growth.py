@@ -61,7 +61,7 @@ class MemoryReadings:
     """Step at which growth was first seen; None: not counted."""
     _due_ns: int = 0
     _interval_ns: int = _INTERVAL_NS
-    _counted: Counter[TensorKind] | None = None
+    _counted: Counter[TensorKind] = field(default_factory=Counter)
     """Tensors at the time when growth was first seen."""
 
     def end_step(self, step: int, now_ns: int) -> bool:
@@ -79,22 +79,18 @@ class MemoryReadings:
         if len(self.readings) > _MAX_READINGS:
             del self.readings[::2]
             self._interval_ns *= 2
-        if self._counted is not None or len(self.readings) % _CHECK_INTERVAL or not self._grows():
+        if self.kept_since is not None or len(self.readings) % _CHECK_INTERVAL:
+            return False
+        if not self._grows():
             return False
         self.kept_since, self._counted = step, count_tensors()
         return True
 
     def end(self, steps: int) -> None:
         """Find the kept tensors if the memory has grown; about 0.1 s, once."""
-        if (
-            self._counted is None
-            or self.kept_since is None
-            or self.kept is not None
-            or not self._grows()
-        ):
+        if self.kept_since is None or self.kept is not None or not self._grows():
             return
-        before, after = self._counted, count_tensors()
-        added = {kind: count - before[kind] for kind, count in after.items()}
+        added = {kind: count - self._counted[kind] for kind, count in count_tensors().items()}
         min_kept = max(_MIN_KEPT, (steps - self.kept_since) // 2)
         kinds = [kind for kind, count in added.items() if count >= min_kept]
         kinds.sort(key=lambda kind: -added[kind] * max(1, math.prod(kind.shape)))

@@ -253,7 +253,7 @@ def _noise_legend(plan: Plan) -> Iterator[str]:
         yield "    batches"
     yield f"  Assumed correlation of gradients in a burst: rho={plan.config.rho:g};"
     yield "    headrace.sampling.bias.burst_correlation measures it."
-    yield f"    Features of 8 neighbouring frames gave {DEFAULT_RHO:g} on real clips. Gradients"
+    yield f"    Features of 8 neighboring frames gave {DEFAULT_RHO:g} on real clips. Gradients"
     yield "    usually correlate less, which favors bursts"
 
 

@@ -115,14 +115,11 @@ def _source_rows(source: SourceSummary) -> list[tuple[str, str]]:
 
 SESSION = "session.json"
 REPORT = "report.html"
-_RESULT_FILE: Final = re.compile(
-    r"annotated[0-9.-]*\.mp4|annotated/|predictions\.(jsonl|parquet)|boxes\.(jsonl|parquet)"
-    r"|coco\.json"
-)
+_RESULTS: Final = r"annotated[0-9.-]*\.mp4|(predictions|boxes)\.(jsonl|parquet)|coco\.json"
+_RESULT_FILE: Final = re.compile(rf"{_RESULTS}|annotated/")
 """Names of the results of a run."""
 _RUN_FILE: Final = re.compile(
-    r"annotated[0-9.-]*\.mp4|predictions\.(jsonl|parquet)|M_[\w.-]+_P_\d+_metrics\.csv"
-    r"|boxes\.(jsonl|parquet)|coco\.json|trace\.json\.gz|report\.html"
+    rf"{_RESULTS}|M_[\w.-]+_P_\d+_metrics\.csv|trace\.json\.gz|report\.html"
 )
 """Names of the files of a run; other files in the folder belong to the user."""
 

@@ -235,7 +235,7 @@ def test_a_missing_gpu_is_an_error_before_the_first_frame(model):
 def test_a_module_that_takes_no_bytes_fails_with_the_shape_of_its_batch():
     module = nn.Conv2d(3, 2, kernel_size=3).eval()
     words = (
-        r"RuntimeError: Input type .*; the batch is uint8 \[1, 3, 4, 4\], .*: convert and resize"
+        r"RuntimeError: Input type .*; its batch was uint8 \[1, 3, 4, 4\], .*: a callable converts"
     )
     with pytest.raises(StageError, match=words) as caught:
         run_loop(FakeSource(count=3), module)

@@ -207,7 +207,7 @@ def _loading_evidence(load: LoopLoad) -> Iterator[str]:
             yield from loading_evidence(load)
         is_fetch_bound = (load.fetch_ms or 0.0) >= (load.collate_ms or 0.0)
         if loader.decoder and is_fetch_bound and load.waiting >= WAITING:
-            yield (f"The code of the dataset opens videos with {loader.decoder}.")
+            yield f"The code of the dataset opens videos with {loader.decoder}."
     elif loader.kind == "DataLoader":
         yield "The cost of batches is not known: workers were started before the profile."
     if loader.late_share is not None:

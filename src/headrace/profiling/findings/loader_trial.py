@@ -80,7 +80,7 @@ def describe_trial(trial: Trial, loops: Sequence[Session]) -> str:
 
 
 def _explain_shortfall(trial: Trial, after: Session) -> str:
-    """Return what got longer if the gain is far below the prediction, else an empty text."""
+    """Return the reasons for a gain far below the prediction; empty: none is known, or needed."""
     before, later = LoopLoad.of(trial.loop), LoopLoad.of(after)
     gain = trial.change.gain
     if not gain or "persistent_workers" in trial.change.options or not (before and later):

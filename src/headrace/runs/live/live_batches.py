@@ -102,9 +102,9 @@ class ModelRunner:
                     output = run(batch)
             except RuntimeError as error:
                 raise StageError(
-                    f"the model failed: {in_words(error)}; the batch is uint8 "
-                    f"{list(batch.shape)}, at the size of the video: convert and resize it in "
-                    "your callable",
+                    f"the model failed: {in_words(error)}; its batch was uint8 "
+                    f"{list(batch.shape)}, at the size of the video: a callable converts and "
+                    "resizes it itself",
                     stage="model",
                 ) from error
             if device != "cpu":

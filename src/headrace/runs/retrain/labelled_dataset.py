@@ -78,7 +78,7 @@ class SubsetSampler:
 
 
 _EVALUATED_FRAMES: Final = 32
-"""Frames evaluated per held-out video; neighbouring frames add little."""
+"""Frames evaluated per held-out video; neighboring frames add little."""
 _MIN_BUDGET_BYTES: Final = 1 << 30
 """Min memory budget for decoded frames, in bytes."""
 _MIN_BUDGET_BATCHES: Final = 6
