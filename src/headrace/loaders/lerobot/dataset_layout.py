@@ -345,12 +345,13 @@ def read_parquet(file: Path, columns: list[str] | None = None, filters: Any = No
         import pyarrow.parquet
     if not file.is_file():
         raise ConfigError(f"{file} is missing; {_AGAIN}")
-    with table_errors(f"cannot read {file}"):
-        present = pyarrow.parquet.read_schema(file).names
+    # Given a path, pyarrow's threads may close the file only after it has returned.
+    with table_errors(f"cannot read {file}"), file.open("rb") as stream:
+        present = pyarrow.parquet.read_schema(stream).names
         for name in columns or ():
             if name not in present:
                 raise ConfigError(f"{file} has no column {name}; {_AGAIN}")
-        return pyarrow.parquet.read_table(file, columns=columns, filters=filters, partitioning=None)
+        return pyarrow.parquet.read_table(stream, columns=columns, filters=filters)
 
 
 def concat_tables(tables: Sequence[Any], folder: Path) -> Any:
