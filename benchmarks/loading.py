@@ -22,8 +22,8 @@ import headrace
 from benchmarks.adapters import Delivery
 from benchmarks.adapters.headrace import cost
 from benchmarks.worker import peak_rss_bytes, rss_bytes, steady
-from headrace.decode.packing import Packing
-from headrace.loaders.job_decoder import Decoded, JobWorker
+from headrace.loaders.frame_memory import Decoded
+from headrace.loaders.job_decoder import JobWorker
 from headrace.planning.lookahead import GopJob
 
 BLOCK_BYTES = 1 << 17
@@ -112,7 +112,7 @@ def load(
         options: Options of the loader.
     """
     if not decodes:  # affects all later loaders of this process
-        JobWorker.decode = _undecoded  # type: ignore[method-assign]
+        JobWorker.decode = _undecoded  # type: ignore[method-assign, assignment]
     network = Network(latency_ms, megabytes_per_second)
     sources: Sequence[Any] = paths if proxies is None else headrace.Proxies(proxies).all(paths)
     if latency_ms > 0 or megabytes_per_second is not None:
@@ -164,7 +164,7 @@ def load(
     return figures
 
 
-def _undecoded(self: JobWorker, job: GopJob, packing: Packing | None = None) -> Decoded:
+def _undecoded(self: JobWorker, job: GopJob, *_: object) -> Decoded:
     return Decoded(frames={frame: self.shared.memory.take() for frame in job.frames})
 
 

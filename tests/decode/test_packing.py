@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from headrace import BackendError, FrameFormat
-from headrace.decode.packing import FFVHUFF, PACKINGS, UTVIDEO, Packer
+from headrace.decode.packing import FFVHUFF, PACKINGS, UTVIDEO, UTVIDEO_LEFT, Packer
 from headrace.video.frame_format import TAG_BYTES
 
 FORMATS = {"rgb": {}, "16 bits": {"dtype": "uint16"}, "yuv420": {"layout": "yuv420"}}
 SIZES = [(256, 256), (16, 16), (17, 33), (18, 34), (240, 426), (16, 301), (2, 2), (64, 2), (1, 1)]
-TAKEN = {"rgb": (UTVIDEO, FFVHUFF), "16 bits": (FFVHUFF,), "yuv420": (UTVIDEO, FFVHUFF)}
+BOTH = (UTVIDEO, UTVIDEO_LEFT)
+TAKEN = {"rgb": BOTH, "16 bits": (FFVHUFF,), "yuv420": BOTH}
 
 
 def frames_of(shape):
@@ -33,7 +34,9 @@ CASES = [
 @pytest.mark.parametrize(
     ("packing", "shape"),
     CASES,
-    ids=[f"{p.codec}-{s.layout}-{s.dtype}-{s.size[0]}x{s.size[1]}" for p, s in CASES],
+    ids=[
+        f"{p.codec}-{p.prediction}-{s.layout}-{s.dtype}-{s.size[0]}x{s.size[1]}" for p, s in CASES
+    ],
 )
 def test_unpacked_frames_equal_the_originals(packing, shape):
     packer, other = Packer(packing, shape), Packer(packing, shape)

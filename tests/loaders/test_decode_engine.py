@@ -12,7 +12,7 @@ from forked import in_a_fork
 from headrace import StageError
 from headrace.loaders import job_decoder
 from headrace.loaders.decode_engine import Engine
-from headrace.loaders.job_decoder import DecodeTask, PackedFrame, UnpackTask
+from headrace.loaders.frame_memory import DecodeTask, PackedFrame, UnpackTask
 from loaders.videos import DOORS, SIZE, contents, epochs
 from runtime.in_time import in_time
 

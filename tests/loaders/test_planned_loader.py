@@ -142,7 +142,7 @@ def test_a_loop_that_decodes_again_is_advised_a_disk_and_then_decodes_once(
     loader, advice = profiled(**SMALL)
     facts = describe_decoding(loader)
     assert facts.amplification > 3
-    assert advice.words.startswith('spill="DIR", a folder on a local disk with 0.2')
+    assert advice.words.startswith('spill="DIR", a folder on a local disk with 0.198 MB')
     assert advice.gain == pytest.approx(2, rel=0.1)  # half of a step is the wait
     stored = opener(spill=tmp_path / "spill", **SMALL)
     list(stored)

@@ -79,7 +79,7 @@ def _sides(runs: list[Path], sessions: "dict[str, Session]") -> "list[dict[str, 
 
 def _load_sessions(runs: list[Path]) -> "dict[str, Session]":
     """Return folder name → session; path → session where two folders have the same name."""
-    from headrace.cli.find_run import find_run
+    from headrace.cli.report import find_run
     from headrace.profiling.session import Session
     from headrace.report.folder import SESSION
 

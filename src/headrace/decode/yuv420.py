@@ -187,13 +187,20 @@ class Yuv420Unpacker:
         height, width, _ = out.shape
         planes = packed[:-TAG_BYTES].reshape(height * 3 // 2, width)
         frame = VideoFrame.from_ndarray(planes, format="yuv420p")
-        matrix, span = packed[-TAG_BYTES:].tolist()
-        rgb = self._converter.reformat(
-            frame,
-            format="rgb24",
-            src_colorspace=matrix,
-            src_color_range=span,
-            interpolation=_BICUBIC | _ROUNDED,
-            **ONE_THREAD,
-        )
-        out[...] = rgb.to_ndarray()
+        planar_to_rgb(self._converter, frame, packed[-TAG_BYTES:].tobytes(), out)
+
+
+def planar_to_rgb(
+    converter: VideoReformatter, frame: VideoFrame, tags: bytes, out: NDArray[np.uint8]
+) -> None:
+    """Write planes of a frame to `out`, uint8 [H, W, 3], by the codes of matrix and range."""
+    matrix, span = tags
+    rgb = converter.reformat(
+        frame,
+        format="rgb24",
+        src_colorspace=matrix,
+        src_color_range=span,
+        interpolation=_BICUBIC | _ROUNDED,
+        **ONE_THREAD,
+    )
+    out[...] = rows_of(rgb.planes[0], rgb.width * 3).reshape(out.shape)

@@ -13,16 +13,9 @@ from numpy.typing import NDArray
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import BackendError, MediaError
 from headrace.loaders.epochs import Epochs, RankBatch, StepSamples
-from headrace.loaders.frame_memory import BatchRoom
+from headrace.loaders.frame_memory import BatchRoom, Decoded, DecodeTask, PackedFrame, UnpackTask
 from headrace.loaders.hold_choice import HoldChoice
-from headrace.loaders.job_decoder import (
-    Decoded,
-    DecodeTask,
-    JobDecoder,
-    JobWorker,
-    PackedFrame,
-    UnpackTask,
-)
+from headrace.loaders.job_decoder import JobDecoder, JobWorker
 from headrace.loaders.loader_options import PlannedOptions
 from headrace.planning.lookahead import PlannedBatch, look_ahead
 from headrace.runtime.imap import imap
@@ -206,14 +199,17 @@ class Engine:
     def _decode(self, item: DecodeTask, worker: JobWorker) -> Decoded:
         started_ns = self._clock.now_ns()
         try:
-            decoded = worker.decode(item.job, item.packing)
+            sample = self._clock if self._choice.is_open else None
+            decoded = worker.decode(item.job, item.packing, sample)
             item.packed = decoded.packed
         finally:
             waiting = item.finish()
         if self._choice.is_open and decoded.frames:
             seconds = (self._clock.now_ns() - started_ns) / 1e9
-            frame = next(iter(decoded.frames.values()))
-            if self._choice.observe(self._decoder.num_to_decode(item.job), seconds, frame):
+            num_decoded = self._decoder.num_to_decode(item.job)
+            if self._choice.observe(
+                num_decoded, seconds, [*decoded.frames.values()], decoded.sample
+            ):
                 self._decoder.memory.trim()  # from now on, fewer frames wait as pixels
         sizes = [*map(len, decoded.packed.values())]
         if sizes:

@@ -13,10 +13,14 @@ import torch
 
 from headrace.cache.spill_store import SpillStore
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
+from headrace.decode.exact_planes import PlanesSample
 from headrace.decode.frame_outputs import device_memory
 from headrace.decode.gpu.gpu_decoding import device_of
+from headrace.decode.packing import Packing
 from headrace.decode.spilled_decoder import SpillWriter, packing_of, spill_key
+from headrace.errors import MediaError
 from headrace.loaders.video_set import VideoSet
+from headrace.planning.lookahead import GopJob
 from headrace.runtime.buffer_pool import BatchBufferPool, mmap_zeros
 from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.runtime.synchronization import CapacityLimiter
@@ -129,6 +133,80 @@ def view_as_format(pixels: Any, shape: FrameFormat) -> Any:
     if shape.layout == "gray12":
         flat = flat.view(shape.dtype)
     return flat.reshape(*batch_shape, *frame_shape)
+
+
+@dataclass(kw_only=True)
+class Decoded:
+    """Result of a job: each of its view ids is in `frames`, `packed` or `failures`."""
+
+    frames: dict[int, Any] = field(default_factory=dict)
+    """View id → pixels, in the layout of the memory's format."""
+    packed: dict[int, bytes] = field(default_factory=dict)
+    """View id → packed pixels."""
+    failures: dict[int, MediaError] = field(default_factory=dict)
+    """View id → error."""
+    concealed: set[int] = field(default_factory=set)
+    """View ids of frames that are damaged and concealed by FFmpeg."""
+    sample: PlanesSample | None = None
+    """Exact planes of the first frame, timed; None: not requested."""
+
+
+@dataclass(kw_only=True, eq=False)
+class DecodeTask:
+    """A decode job and its packed frames, which live until the last one is delivered."""
+
+    job: GopJob
+    packing: Packing | None
+    """Codec of the frames of later batches; None: they wait as pixels."""
+    permits: int
+    """Bytes reserved for its frames."""
+    packed: dict[int, bytes] = field(default_factory=dict)
+    """View id → packed pixels, for frames that later batches need."""
+    is_done: bool = False
+    _deferred: dict["UnpackTask", list["PackedFrame"]] = field(default_factory=dict)
+    _lock: ForkSafeLock = field(default_factory=ForkSafeLock)
+
+    def finish(self) -> dict["UnpackTask", list["PackedFrame"]]:
+        """Mark the job as done; remove and return the frames that were deferred.
+
+        The job outlives their batches, so it must not reference them.
+        """
+        with self._lock:
+            self.is_done = True
+            deferred, self._deferred = self._deferred, {}
+            return deferred
+
+    def defer(self, task: "UnpackTask", frame: "PackedFrame") -> bool:
+        """Defer a frame until the job is done; return False if it is done already."""
+        with self._lock:
+            if not self.is_done:
+                self._deferred.setdefault(task, []).append(frame)
+            return not self.is_done
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedFrame:
+    """One packed frame."""
+
+    frame: int
+    """View id."""
+    source: DecodeTask | None
+    """Job that decodes it; None: it is on the disk."""
+    after: DecodeTask | None
+    """Job that must be done before the frame can be unpacked; None: it can be now."""
+
+
+@dataclass(kw_only=True, eq=False)
+class UnpackTask:
+    """Packed frames of a batch, in memory or on the disk."""
+
+    frames: list[PackedFrame]
+    rows: dict[int, int]
+    """View id → its row in the batch, for frames that are written there."""
+    pixels: Any
+    """[rows, H, W, 3]: memory of the batch."""
+    decoded: Decoded = field(default_factory=Decoded)
+    """Frames that were missing on the disk, decoded again."""
 
 
 class FrameMemory:

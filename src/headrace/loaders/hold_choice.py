@@ -8,8 +8,9 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.decode.exact_planes import PlanesSample
 from headrace.decode.frame_outputs import Array
-from headrace.decode.packing import PACKINGS, Packer, Packing
+from headrace.decode.packing import PackedFrames, Packing, exact_planes, trials_of
 from headrace.errors import BackendError, ConfigError
 from headrace.runtime.clock import Clock
 from headrace.runtime.fork_safety import ForkSafeLock
@@ -24,8 +25,9 @@ LAYOUTS: Final[dict[str, Layout]] = {"yuv420": "yuv420", "packed_yuv420": "yuv42
 """Hold → layout of waiting frames, if it is not RGB."""
 _JOBS: Final = 8
 """Decode jobs that are timed before the choice; one frame of each is packed and unpacked."""
-_USUAL_RATIO: Final = 3
-"""Assumed compression ratio of packed frames, until it is measured."""
+_USUAL_RATIO, _PLANES_RATIO = 3, 4
+"""Assumed compression ratios of packed frames, and of frames that may be packed as exact planes,
+until they are measured."""
 _CHANGE: Final = 0.03
 """Relative change of the mean size of packed frames that resizes the window."""
 
@@ -168,88 +170,6 @@ def _mebibytes(count: int) -> str:
     return f"{count / 2**20:,.{0 if count >= 10 * 2**20 else 3}f}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PackedFrames:
-    """Packing of a loader's frames, measured on its own frames."""
-
-    codec: str
-    """Lossless codec: its name in FFmpeg."""
-    bytes_per_frame: int
-    """Mean bytes of a packed frame."""
-    ratio: float
-    """Compression ratio: bytes of a frame's pixels ÷ `bytes_per_frame`."""
-    pack_seconds: float
-    """Median time of one core to pack a frame; 0: not measured."""
-    unpack_seconds: float
-    """Median time of one core to unpack a frame; 0: not measured."""
-
-
-@dataclass(kw_only=True)
-class PackingTrial:
-    """Size and time of frames of one format, packed with one codec."""
-
-    packing: Packing
-    shape: FrameFormat
-    clock: Clock
-    is_exact: bool = True
-    """Whether all unpacked frames equal their originals."""
-    _packed_bytes: int = 0
-    # Reported as medians, because means include interruptions by other processes.
-    _pack_ns: list[int] = field(default_factory=list)
-    _unpack_ns: list[int] = field(default_factory=list)
-
-    @property
-    def num_frames(self) -> int:
-        """Number of timed frames."""
-        return len(self._pack_ns)
-
-    def add(self, other: "PackingTrial") -> None:
-        """Add the frames of another trial of the same codec."""
-        self._packed_bytes += other._packed_bytes
-        self._pack_ns += other._pack_ns
-        self._unpack_ns += other._unpack_ns
-        self.is_exact &= other.is_exact
-
-    @property
-    def facts(self) -> PackedFrames:
-        """Codec, mean size and median times; 0 s if no frame was timed."""
-        assert self.shape.size is not None
-        mean_bytes = max(1, self._packed_bytes // max(1, self.num_frames))
-        return PackedFrames(
-            codec=self.packing.codec,
-            bytes_per_frame=mean_bytes,
-            ratio=self.shape.frame_bytes(self.shape.size) / mean_bytes,
-            pack_seconds=median(self._pack_ns or [0]) / 1e9,
-            unpack_seconds=median(self._unpack_ns or [0]) / 1e9,
-        )
-
-    def measure(self, frame: Array) -> None:
-        """Time packing and unpacking of a frame; a codec that fails is not exact."""
-        packer, unpacked = Packer(self.packing, self.shape), np.empty_like(frame)
-        try:
-            packer.unpack(packer.pack(frame), unpacked)  # warm-up: opens the codec
-            started_ns = self.clock.now_ns()
-            packed = packer.pack(frame)
-            packed_ns = self.clock.now_ns()
-            packer.unpack(packed, unpacked)
-        except BackendError:
-            self.is_exact = False
-            return
-        self._unpack_ns.append(self.clock.now_ns() - packed_ns)
-        self._pack_ns.append(packed_ns - started_ns)
-        self._packed_bytes += len(packed)
-        self.is_exact &= np.array_equal(unpacked, frame)
-
-
-def trials_of(shape: FrameFormat, clock: Clock) -> list[PackingTrial]:
-    """Return a trial of each codec that can pack frames of a format."""
-    return [
-        PackingTrial(packing=packing, shape=shape, clock=clock)
-        for packing in PACKINGS
-        if packing.pixel_format(shape)
-    ]
-
-
 @dataclass(kw_only=True, eq=False)
 class HoldChoice:
     """Format of waiting frames, and the lookahead window that it allows. Thread-safe.
@@ -273,6 +193,8 @@ class HoldChoice:
     """Codec of frames decoded from now on that wait for a later batch; None: pixels."""
     window: LookaheadWindow = field(init=False)
     _jobs: list[tuple[int, float]] = field(default_factory=list)
+    _convert_seconds: list[float] = field(default_factory=list)
+    """Time to convert a frame to RGB, if it is known; else it is part of the jobs."""
     _packed_frames: int = 0
     _packed_bytes: int = 0
 
@@ -292,7 +214,8 @@ class HoldChoice:
             # Until sizes are known, only as many frames wait as fit as pixels. But the planner
             # gets the wide lookahead now: with a narrow one, it would spread the next decodes of
             # the GOPs over the narrow window, and they would stay bunched together.
-            wide = self.window_of(later_bytes=self._raw_bytes // _USUAL_RATIO)
+            ratio = _USUAL_RATIO if exact_planes(self.shape) is None else _PLANES_RATIO
+            wide = self.window_of(later_bytes=self._raw_bytes // ratio)
             self.window = replace(self.window, lookahead=wide.lookahead)
 
     @property
@@ -332,13 +255,20 @@ class HoldChoice:
             if abs(mean - self._mean_bytes) > _CHANGE * self._mean_bytes:
                 self._resize(mean)
 
-    def observe(self, num_frames: int, seconds: float, frame: Array) -> bool:
+    def observe(
+        self,
+        num_decoded: int,
+        seconds: float,
+        frames: Sequence[Array],
+        sample: PlanesSample | None = None,
+    ) -> bool:
         """Record a decode job while the choice is open; takes a few milliseconds.
 
         Args:
-            num_frames: Frames from the keyframe to the last wanted one.
+            num_decoded: Frames from the keyframe to the last wanted one.
             seconds: Duration of the job.
-            frame: One of its frames, in the format's layout.
+            frames: Its wanted frames, in the format's layout.
+            sample: Exact planes of the first of them, timed during the job.
 
         Returns:
             Whether this job settled the choice, for packed frames.
@@ -346,9 +276,12 @@ class HoldChoice:
         with self._lock:
             if not self.is_open:
                 return False
-            self._jobs.append((num_frames, seconds))
+            if sample is not None:
+                self._convert_seconds.append(sample.rgb_ns / 1e9)
+                seconds -= (sample.spent_ns + sample.rgb_ns * len(frames)) / 1e9
+            self._jobs.append((num_decoded, seconds))
             for trial in self._trials:
-                trial.measure(frame)
+                trial.measure(frames[0], sample)
             if len(self._jobs) == _JOBS:
                 self._choose()
             return self.packing is not None
@@ -384,8 +317,9 @@ class HoldChoice:
         cost = self._cost(window)
         decoded = cost.amplification / self.sample_frames
         seeks = cost.seeks / self.sample_frames
-        # A frame that one decode delivers to several batches is packed once.
-        return seek * seeks + frame * decoded + pack * min(1.0, decoded) + unpack
+        # A frame that one decode delivers to several batches is converted and packed once.
+        once = median(self._convert_seconds or [0.0]) + pack
+        return seek * seeks + frame * decoded + once * min(1.0, decoded) + unpack
 
     def _cost(self, window: LookaheadWindow) -> DecodeCost:
         return lookahead_cost(self.gop_lengths, max(1, window.lookahead // self.sample_frames))

@@ -11,10 +11,11 @@ import numpy as np
 
 from headrace.decode.converter import ArrayConverter, Converter, MultiShapeOutput
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
+from headrace.decode.exact_planes import ExactPlanes, PixelUses, PlanesWriter
 from headrace.decode.frame_outputs import Out
 from headrace.decode.gpu.gpu_decoding import DeviceScheduler, device_of, tensor_converter
 from headrace.decode.open_decoder import open_any_decoder
-from headrace.decode.packing import Packer, Packing
+from headrace.decode.packing import Packer, Packing, exact_planes
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder, run_job
 from headrace.decode.proxy_decoder import ProxyCodecs
 from headrace.decode.proxy_index import ProxyIndex
@@ -22,84 +23,12 @@ from headrace.decode.spilled_decoder import SpillWriter
 from headrace.decode.yuv420 import Yuv420Unpacker
 from headrace.errors import MediaError
 from headrace.loaders.augment import FrameGeometry, FrameViews
-from headrace.loaders.frame_memory import FrameMemory, Spill, view_as_format
+from headrace.loaders.frame_memory import Decoded, FrameMemory, Spill, view_as_format
 from headrace.planning.lookahead import GopJob
-from headrace.runtime.fork_safety import ForkSafeLock
+from headrace.runtime.clock import Clock
 from headrace.runtime.synchronization import ResourcePool
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decoded:
-    """Result of a job: each of its view ids is in `frames`, `packed` or `failures`."""
-
-    frames: dict[int, Any] = field(default_factory=dict)
-    """View id → pixels, in the layout of the memory's format."""
-    packed: dict[int, bytes] = field(default_factory=dict)
-    """View id → packed pixels."""
-    failures: dict[int, MediaError] = field(default_factory=dict)
-    """View id → error."""
-    concealed: set[int] = field(default_factory=set)
-    """View ids of frames that are damaged and concealed by FFmpeg."""
-
-
-@dataclass(kw_only=True, eq=False)
-class DecodeTask:
-    """A decode job and its packed frames, which live until the last one is delivered."""
-
-    job: GopJob
-    packing: Packing | None
-    """Codec of the frames of later batches; None: they wait as pixels."""
-    permits: int
-    """Bytes reserved for its frames."""
-    packed: dict[int, bytes] = field(default_factory=dict)
-    """View id → packed pixels, for frames that later batches need."""
-    is_done: bool = False
-    _deferred: dict["UnpackTask", list["PackedFrame"]] = field(default_factory=dict)
-    _lock: ForkSafeLock = field(default_factory=ForkSafeLock)
-
-    def finish(self) -> dict["UnpackTask", list["PackedFrame"]]:
-        """Mark the job as done; remove and return the frames that were deferred.
-
-        The job outlives their batches, so it must not reference them.
-        """
-        with self._lock:
-            self.is_done = True
-            deferred, self._deferred = self._deferred, {}
-            return deferred
-
-    def defer(self, task: "UnpackTask", frame: "PackedFrame") -> bool:
-        """Defer a frame until the job is done; return False if it is done already."""
-        with self._lock:
-            if not self.is_done:
-                self._deferred.setdefault(task, []).append(frame)
-            return not self.is_done
-
-
-@dataclass(frozen=True, kw_only=True)
-class PackedFrame:
-    """One packed frame."""
-
-    frame: int
-    """View id."""
-    source: DecodeTask | None
-    """Job that decodes it; None: it is on the disk."""
-    after: DecodeTask | None
-    """Job that must be done before the frame can be unpacked; None: it can be now."""
-
-
-@dataclass(kw_only=True, eq=False)
-class UnpackTask:
-    """Packed frames of a batch, in memory or on the disk."""
-
-    frames: list[PackedFrame]
-    rows: dict[int, int]
-    """View id → its row in the batch, for frames that are written there."""
-    pixels: Any
-    """[rows, H, W, 3]: memory of the batch."""
-    decoded: Decoded = field(default_factory=Decoded)
-    """Frames that were missing on the disk, decoded again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,16 +59,22 @@ class _JobFrames(Sequence[Any]):
     """Whether frames of later batches wait packed."""
     writer: SpillWriter | None
     """Stores all frames on the disk; None: they are not stored."""
+    exact: ExactPlanes | None
+    """Packs frames as exact planes; None: not possible with these frames."""
+    clock: Clock | None
+    """Clock to time the planes of one frame; None: without a sample."""
     decoded: Decoded = field(default_factory=Decoded)
     _taken: dict[int, list[Any]] = field(default_factory=dict)
     """Position in the job → memory of each view."""
+    _planes: PlanesWriter | None = None
     _failure: Exception | None = None
 
     def __post_init__(self) -> None:
         self._slots = {frame: slot for slot, frame in enumerate(self.views)}
+        self._views = [*self.views.values()]
         self._shapes = [
             [view.geometry.shape if view.geometry else self.shape for view in views] or [self.shape]
-            for views in self.views.values()
+            for views in self._views
         ]
 
     def __len__(self) -> int:
@@ -160,20 +95,35 @@ class _JobFrames(Sequence[Any]):
         self, decoder: Decoder[Any], converter: Callable[[FrameFormat], Converter[Any]]
     ) -> Out[Any]:
         """Return the output for the decoder: the memory of each frame, or of each of its views."""
-        if all(shapes == [decoder.shape] for shapes in self._shapes):
+        if not all(shapes == [decoder.shape] for shapes in self._shapes):
+            return MultiShapeOutput(self, converter)
+        if self.exact is None or not (self.packer or self.clock):
             return _FirstViews(self)
-        return MultiShapeOutput(self, converter)
+        to_rgb = converter(decoder.shape)
+        self._planes = PlanesWriter(
+            self.exact, to_rgb, _FirstViews(self), self._uses_of, clock=self.clock
+        )
+        return self._planes
+
+    def _uses_of(self, slot: int) -> PixelUses:
+        """Return how a frame with one view is used."""
+        views = self._views[slot]
+        is_later = self.packs_later and all(view.is_later for view in views)
+        is_packed = is_later or self.writer is not None
+        return PixelUses(is_packed=is_packed, is_rgb=bool(views) and not is_later)
 
     def keep(self, frame: int, is_concealed: bool) -> None:
         """Add a finished frame to the results, as pixels or packed, and store it."""
-        buffers, packed = self._taken.pop(self._slots[frame]), b""
+        slot, packed = self._slots[frame], b""
+        buffers = self._taken.pop(slot)
+        planes = None if self._planes is None else self._planes.planes.pop(slot, None)
         is_stored = self.writer is not None and not is_concealed
         for view, buffer in zip_longest(self.views[frame], buffers):
             if view is not None and view.geometry is not None:
                 view.geometry.finish(buffer)
             is_later = view is not None and view.is_later and self.packs_later
             if self.packer is not None and (is_later or is_stored):
-                packed = self.packer.pack(buffer)
+                packed = self.packer.pack(buffer if planes is None else planes)
             if view is None or is_later:
                 self.memory.give(buffer)
             if view is None:
@@ -195,6 +145,8 @@ class _JobFrames(Sequence[Any]):
             self.memory.give(buffer)
         if self.writer is not None:
             self.writer.flush()
+        if self._planes is not None:
+            self.decoded.sample = self._planes.sample
         for view in chain(*(self.views[frame] for frame in lost)):
             assert error is not None
             self.decoded.failures[view.id] = error
@@ -288,6 +240,8 @@ class JobWorker:
         """Decode counters of this worker."""
         self._codecs = ProxyCodecs()
         self._packers: dict[Packing, Packer] = {}
+        is_on_device = shared.decoding.keeps_on_device
+        self._exact = None if is_on_device else exact_planes(shared.memory.shape)
         self._yuv420 = Yuv420Unpacker() if shared.memory.shape.layout == "yuv420" else None
 
     def packer(self, packing: Packing) -> Packer:
@@ -316,8 +270,16 @@ class JobWorker:
         else:
             self._yuv420.unpack(frame, row)
 
-    def decode(self, job: GopJob, packing: Packing | None = None) -> Decoded:
-        """Decode a job; with `packing`, frames of later batches are packed."""
+    def decode(
+        self, job: GopJob, packing: Packing | None = None, sample: Clock | None = None
+    ) -> Decoded:
+        """Decode a job.
+
+        Args:
+            job: Frames of one GOP.
+            packing: Codec of frames that later batches need; None: they wait as pixels.
+            sample: Clock to time the planes of one frame: see `Decoded.sample`.
+        """
         shared = self.shared
         ids = np.array(job.frames, np.int64)
         videos, indices = shared.videos.population.locate(shared.views.frames(ids))
@@ -340,6 +302,8 @@ class JobWorker:
             packer=None if chosen is None else self.packer(chosen),
             packs_later=packing is not None,
             writer=writer,
+            exact=None if any(view.geometry for view in chain(*views.values())) else self._exact,
+            clock=sample,
         )
         return self._run(video, shape, [*sorted(views)], frames)
 

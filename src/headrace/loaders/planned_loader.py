@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.decode.open_decoder import check_can_decode
+from headrace.decode.packing import exact_planes
 from headrace.decode.protocol import DecodeCounters
 from headrace.decode.spilled_decoder import is_storable
 from headrace.errors import MediaError
@@ -245,8 +246,9 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
         }
 
 
-_PACKED_RATIO = 2
-"""Assumed min compression ratio of packed frames, if packing was not timed."""
+_PACKED_RATIO, _PLANES_RATIO = 2, 3
+"""Assumed min compression ratios of packed frames, and of frames that may be packed as exact
+planes, if packing was not timed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,7 +331,8 @@ def _wider_window(loader: PlannedLoader[Any]) -> tuple[str, LookaheadWindow] | N
     if choice.hold in ("rgb", "yuv420") and not options.decoder().keeps_on_device:
         hold = "auto" if choice.hold == "rgb" else "packed_yuv420"
         advice = f'hold="{hold}", so that frames wait packed'
-        return advice, window_of(later_bytes=choice.bytes_per_frame // _PACKED_RATIO)
+        ratio = _PACKED_RATIO if exact_planes(choice.shape) is None else _PLANES_RATIO
+        return advice, window_of(later_bytes=choice.bytes_per_frame // ratio)
     if _can_store(loader):
         return None
     budget = parse_bytes(options.memory_budget)

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
 
 from headrace.cache.spill_store import SpillState
 from headrace.decode.gpu.gpu_decoding import DeviceCounters
+from headrace.decode.packing import PackedFrames
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import CallError, ConfigError
 from headrace.loaders.epochs import STATE_VERSION, Position, agreement, check_identity, shard_of
-from headrace.loaders.hold_choice import PackedFrames
 from headrace.loaders.loader_options import LoaderOptions
 from headrace.runtime.synchronization import CapacityLimiter
 from headrace.sampling.sampler import Shard

@@ -10,11 +10,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.decode.converter import ArrayConverter
+from headrace.decode.exact_planes import PlanesWriter
 from headrace.decode.frame_outputs import Array
 from headrace.decode.open_decoder import open_decoder
+from headrace.decode.packing import PackedFrames, PackingTrial, exact_planes, trials_of
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import MediaError
-from headrace.loaders.hold_choice import PackedFrames, PackingTrial, trials_of
 from headrace.loaders.planned_loader import MAX_OPEN_FILES
 from headrace.loaders.video_set import VideoSet
 from headrace.measuring.interleaved import Stopwatch, cores_of_others
@@ -164,9 +166,11 @@ def _time_gop(
         jobs = ((first,), (first,), (last,), tuple(range(first, last + 1)))
         runs = [_time_job(decoder, wanted, clock) for wanted in jobs]
         middle = (first + length // 2,)
-        for _, frame in decoder.run(DecodeJob(middle, goes_on=False)):
+        to_rgb = ArrayConverter(shape, decoder.index.info.orientation, str(decoder.index.source))
+        writer = PlanesWriter(exact_planes(shape), to_rgb, clock=clock)
+        for _, frame in decoder.run(DecodeJob(middle, goes_on=False), writer):
             for trial in trials:
-                trial.measure(frame)
+                trial.measure(frame, writer.sample)
         return runs
     except MediaError as error:
         return error
