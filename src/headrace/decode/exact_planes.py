@@ -30,8 +30,8 @@ PLANES: Final = "yuv422p"
 """Pixel format of the planes."""
 _FORMATS: Final = frozenset(["yuv420p", "yuvj420p", "yuv422p", "yuvj422p", "nv12"])
 """Pixel formats of frames whose planes may be exact."""
-_LOCATIONS: Final = ("left", "center", "topleft", "top", "bottomleft", "bottom")
-"""Locations of chroma, the most frequent ones first."""
+_LOCATIONS: Final = ("left", "center")
+"""Locations of chroma for which planes can be exact, the most frequent one first."""
 _SMALL: Final = 64
 """Side in pixels of the noise that shows the location of chroma."""
 _HALF: Final = (_SMALL // 2, _SMALL // 2)
@@ -73,8 +73,11 @@ class PlaneScaler:
             ),
             self._graph.add(
                 "scale",
-                f"{size[1]}:{size[0]}:flags=area+accurate_rnd:in_range={span}:out_range={span}:"
-                f"in_chroma_loc={location}:out_chroma_loc=center:threads=1",
+                f"{size[1]}:{size[0]}:flags=area+accurate_rnd:threads=1:"
+                f"in_chroma_loc={location}:out_chroma_loc=center:"
+                f"in_range={span}:out_range={span}:"
+                # Any equal ones: YUV stays YUV.
+                "in_color_matrix=bt601:out_color_matrix=bt601",
             ),
             self._graph.add("format", PLANES),
             self._graph.add("buffersink"),
@@ -95,7 +98,8 @@ class ExactPlanes:
 
     Whether planes are exact depends on FFmpeg's version, on sizes and on tags. So noise is
     converted both ways when the first frame of a kind comes, and only equal pixels prove it. They
-    are equal with FFmpeg 8, for 8-bit YUV that shrinks to an even width, uncut and upright.
+    are equal with FFmpeg 7.1 and 8 for 8-bit YUV 4:2:0 that shrinks to an even width, uncut and
+    upright, with chroma at the left of two pixels or between them.
     """
 
     def __init__(self, shape: FrameFormat) -> None:
@@ -117,9 +121,9 @@ class ExactPlanes:
             converter: Converter of their stream to the format.
         """
         kind = _kind(frame)
-        if kind[0] not in _FORMATS or kind in self._scalers:
+        if kind[0] not in _FORMATS:
             return None
-        if len(self._scalers) > _MAX_SCALERS:
+        if len(self._scalers) == _MAX_SCALERS:
             self._scalers.clear()
         small = self._noise(frame, _SMALL + 2 * (frame.width == _SMALL), _SMALL)
         for location in _LOCATIONS:
@@ -130,7 +134,6 @@ class ExactPlanes:
                 exact = self._exact(noise, self._size, location, converter)
                 self._scalers[*kind, location] = exact
             return self._scalers[*kind, location]
-        self._scalers[kind] = None
         return None
 
     def _exact(
@@ -151,6 +154,8 @@ class ExactPlanes:
         """Return a frame of noise of another size, with the other properties of `frame`."""
         noise = self._resizer.reformat(frame, width, height, interpolation=Interpolation.POINT)
         assert noise is not frame
+        # reformat sets another code of an equal matrix.
+        noise.colorspace, noise.color_range = frame.colorspace, frame.color_range
         for plane in noise.planes:
             plane.update(hashlib.shake_128(bytes(plane.width)).digest(plane.buffer_size))
         return noise
