@@ -186,7 +186,7 @@ class PixelUses(NamedTuple):
 
 
 class PlanesWriter(FrameWriter[Array]):
-    """Writes the frames of one job as exact planes if they are packed, else as RGB."""
+    """Keeps exact planes of frames of one job that are packed, and writes the others as RGB."""
 
     def __init__(
         self,
@@ -221,13 +221,14 @@ class PlanesWriter(FrameWriter[Array]):
         if self._is_first:
             self._is_first = False
             self._begin(frame)
-        memory = None if self._memory is None else self._memory[position]
-        uses = self._uses_of(position)
-        planes = self._scaler.scale(frame) if self._scaler and uses.is_packed else None
         self.planes.pop(position, None)  # a repeated frame
+        memory = None if self._memory is None else self._memory[position]
+        planes = None if self._scaler is None else self._scaler.scale(frame)
         if planes is None or memory is None:
             return self._converter.convert(frame, memory)
-        self.planes[position] = planes
+        uses = self._uses_of(position)
+        if uses.is_packed:
+            self.planes[position] = planes
         if uses.is_rgb:
             planes.write(self._to_rgb, memory)
         return memory
