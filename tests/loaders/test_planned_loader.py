@@ -117,6 +117,9 @@ def test_without_delivered_frames_there_is_no_amplification():
 
 SMALL = {"sampling": UniformFrames(), "memory_budget": 40 * FRAME_BYTES}
 """A third of the frames fits, as pixels."""
+LARGE = (48, 64)
+"""Size of frames whose packets are not mostly headers."""
+LARGE_BYTES = LARGE[0] * LARGE[1] * 3
 
 
 @pytest.fixture
@@ -163,14 +166,14 @@ def test_a_loop_that_decodes_again_is_advised_a_disk_and_then_decodes_once(
             {"lookahead": None},
             "No lookahead=5, so that memory_budget decides",
         ),
-        (56, {}, {"hold": "packed"}, 'hold="auto", so that frames wait packed'),
+        (48, {}, {"hold": "packed"}, 'hold="auto", so that frames wait packed'),
         (
             *(42, {"hold": "yuv420"}, {"hold": "packed_yuv420"}),
             'hold="packed_yuv420", so that frames wait packed',
         ),
         (
-            *(40, {"decoding": KEPT, "hold": "auto"}, {"memory_budget": 80 * FRAME_BYTES}),
-            f"Twice the memory_budget, {40 * FRAME_BYTES}",
+            *(40, {"decoding": KEPT, "hold": "auto"}, {"memory_budget": 80 * LARGE_BYTES}),
+            f"Twice the memory_budget, {40 * LARGE_BYTES}",
         ),
     ],
     ids=["lookahead", "rgb", "yuv420", "memory"],
@@ -178,7 +181,8 @@ def test_a_loop_that_decodes_again_is_advised_a_disk_and_then_decodes_once(
 def test_an_option_that_looks_further_ahead_decodes_about_as_few_as_predicted(
     profiled, frames, options, change, words
 ):
-    asked = {**SMALL, "hold": "rgb", "memory_budget": frames * FRAME_BYTES, **options}
+    asked = {**SMALL, "hold": "rgb", "memory_budget": frames * LARGE_BYTES, **options}
+    asked["size"] = LARGE
     loader, advice = profiled(**asked)
     facts = describe_decoding(loader)
     after, _ = profiled(**{**asked, **change})
