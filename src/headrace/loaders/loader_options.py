@@ -241,8 +241,8 @@ class PlannedOptions(LoaderOptions):
             codecs (about 11 MB per thread at 720p). Two things come on top: open files, up to a
             sixteenth of the budget, and codecs beyond a quarter of the budget. If frames stay on a
             GPU, the budget is GPU memory, and the GPU's codecs come on top.
-        hold: Format of waiting frames. `rgb`: pixels. `packed`: a lossless codec, with a third to
-            half of the bytes, at about 1.5 ms of one core per 256x256 frame; more frames fit, so
+        hold: Format of waiting frames. `rgb`: pixels. `packed`: a lossless codec, with a fifth
+            to half of the bytes, at about 1 ms of one core per 256x256 frame; more frames fit, so
             fewer are decoded twice. `auto`: the faster of the two, timed with the first frames;
             `statistics.packed` has the times. These three deliver the same bits. `yuv420`: half the
             bytes of `rgb`, with color at half the resolution; `packed_yuv420`: the same, packed.
