@@ -240,7 +240,8 @@ def said(batch, pixels):
 def test_batches_are_those_of_the_loader(rows, row_frames, loader, sampling, workers):
     expected = loader(files=rows, sampling=sampling, batch_size=16, num_threads=1)
     sampler = EpochSampler(row_frames, sampling)
-    batches = DataLoader(row_frames, batch_size=16, sampler=sampler, num_workers=workers)
+    how = {"num_workers": workers, "multiprocessing_context": "spawn"} if workers else {}
+    batches = DataLoader(row_frames, batch_size=16, sampler=sampler, **how)
     found = [said(batch, "frames") for batch in epochs(batches)]
     assert found == [said(batch, "frames") for batch in epochs(expected)]
     if isinstance(sampling, UniformFrames) and sampling.over == rows.weights:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Final, Self, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -146,10 +147,17 @@ def _path(text: str) -> Path:
         path = Path(text).expanduser()
         if "\0" in text:
             raise ValueError("it holds a zero byte")
-        return path / FILE if path.is_dir() else path
+        return path / FILE if _is_folder(path) else path
     except (OSError, ValueError, RuntimeError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise ConfigError(f"the cache {text[:80]!r} cannot be used: {reason}; {_HOW}") from error
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return S_ISDIR(path.stat().st_mode)  # is_dir raises no OSError from Python 3.14 on
+    except FileNotFoundError:
+        return False
 
 
 def _redis_store(text: str) -> Store:

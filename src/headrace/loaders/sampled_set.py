@@ -22,6 +22,7 @@ from headrace.sampling.population import Population
 from headrace.sampling.sampler import Sampler, SamplerContext, bind_sampler, check_order
 from headrace.video.frames_played import first_at
 from headrace.video.source import Source
+from headrace.video.stream_index import StreamIndex
 
 Given = Iterable[Source | str | os.PathLike[str]] | Manifest
 """Paths of videos, or a manifest, whose rows are sampled like videos."""
@@ -276,17 +277,20 @@ def _rows(segments: list[_Segment], videos: VideoSet, manifest: Manifest) -> Row
         for segment, index in zip(segments, indexes, strict=True)
     ]
 
-    def timed() -> Population:
-        durations = [
-            index.duration[segment.first : segment.stop] * np.float64(index.info.time_base)
-            for segment, index in zip(segments, indexes, strict=True)
-        ]
-        return Population.of(gops, durations, times=times, names=names)
-
     starts = videos.population.video_start
     return Rows(
         number=np.array([segment.row for segment in segments], np.int64),
         first=np.array([starts[segment.video] + segment.first for segment in segments], np.int64),
         population=Population.of(gops, times=times, names=names),
-        timed=timed,
+        timed=partial(_timed, segments, indexes, gops, times=times, names=names),
     )
+
+
+def _timed(
+    segments: list[_Segment], indexes: list[StreamIndex], gops: list[NDArray[np.int64]], **of: Any
+) -> Population:
+    durations = [
+        index.duration[segment.first : segment.stop] * np.float64(index.info.time_base)
+        for segment, index in zip(segments, indexes, strict=True)
+    ]
+    return Population.of(gops, durations, **of)

@@ -1,5 +1,7 @@
 """Metadata is that of its moment: by the loader, by stock workers, from tables."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from forked import raised_by_a_worker
@@ -67,11 +69,14 @@ class OddPoseError(Exception):
     """An error class of the user."""
 
 
-def raising(error):
-    def metadata(clip, moment):
-        raise error
+@dataclass
+class Raising:
+    """Metadata function that raises; workers get it by pickle on Python 3.14."""
 
-    return metadata
+    error: Exception
+
+    def __call__(self, clip, moment):
+        raise self.error
 
 
 @pytest.mark.parametrize("workers", [None, 0, 2])
@@ -89,14 +94,14 @@ def test_an_error_of_the_metadata_function_is_named_and_ends_no_epoch(
     cameras, small, by_stock, error, message, workers
 ):
     """StopIteration, as of a search without result, would end the loop silently."""
-    fails = {"metadata": raising(error)}
+    fails = {"metadata": Raising(error)}
     batches = cameras(small, **fails) if workers is None else by_stock(small, workers, **fails)[1]
     with raised_by_a_worker(ConfigError, rf"of clip '\w', moment 0 .* failed: {message}"):
         list(batches)
 
 
 def test_ctrl_c_in_a_function_is_no_fault_of_it(cameras, small):
-    loader = cameras(small, metadata=raising(KeyboardInterrupt()))
+    loader = cameras(small, metadata=Raising(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         next(iter(loader))
 

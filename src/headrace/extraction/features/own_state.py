@@ -227,6 +227,8 @@ class _Forms:
             if base.__module__.partition(".")[0] in _VERSIONED:
                 continue
             for name, value in sorted(vars(base).items()):
+                if name == "__annotate_func__":  # from Python 3.14 on; annotations compute nothing
+                    continue
                 content = _function_of(value)
                 is_set = not name.startswith(("__", "_abc_"))
                 if isinstance(content, FunctionType) or (

@@ -100,7 +100,7 @@ NOT_A_DATASET: Final = (
     "give the folder of a LeRobot dataset, which holds meta/info.json, data and videos"
 )
 _AGAIN: Final = "download the dataset again"
-_PATH: Final = re.compile(r"(?:[^{}]|\{[a-z_]+(?::0?\d{1,2}d)?\})+")
+_PATH: Final = re.compile(r"(?:[^{}]|\{[a-z_]+(?::0?\d{1,2}d)?\}){1,255}")
 """Path with placeholders as LeRobot writes them; any other format spec could produce gigabytes."""
 _ERRORS: Final = (
     *(ArithmeticError, AttributeError, LookupError, NotImplementedError),
@@ -193,7 +193,7 @@ class DatasetLayout:
             name = path.format(**values) if _PATH.fullmatch(path) else ""
             if not name or not is_inside(name):
                 raise ConfigError(
-                    f"{self.root} has the file path {path!r:.80}, which is not inside its folder; "
+                    f"{self.root} has the file path {path!r:.80}, which is no path inside its folder; "
                     "get the dataset from a trusted source"
                 )
             files[pair] = self.root / name
