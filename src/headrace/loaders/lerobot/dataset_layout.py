@@ -193,8 +193,8 @@ class DatasetLayout:
             name = path.format(**values) if _PATH.fullmatch(path) else ""
             if not name or not is_inside(name):
                 raise ConfigError(
-                    f"{self.root} has the file path {path!r:.80}, which is no path inside its folder; "
-                    "get the dataset from a trusted source"
+                    f"{self.root} has the file path {path!r:.80}, which is no path inside its "
+                    "folder; get the dataset from a trusted source"
                 )
             files[pair] = self.root / name
         return tuple(files[pair] for pair in numbers)
