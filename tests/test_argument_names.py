@@ -68,10 +68,10 @@ def test_samplers_are_compared_by_value():
     assert repr(SequentialFrames(stride=2)) == "SequentialFrames(stride=2)"
 
 
-@pytest.mark.parametrize("num_workers", [0, 1])
-def test_a_dataloader_over_a_loader_is_an_error_with_the_remedy(tmp_path, num_workers):
+@pytest.mark.parametrize("how", [{}, {"num_workers": 1, "multiprocessing_context": "fork"}])
+def test_a_dataloader_over_a_loader_is_an_error_with_the_remedy(tmp_path, how):
     path = write_clip(tmp_path / "clip", KINDS["h264"])
     with FrameLoader([path], index_store=headrace.IndexStore(tmp_path / "index")) as loader:
-        stock = DataLoader(loader, num_workers=num_workers)
+        stock = DataLoader(loader, **how)
         with raised_by_a_worker(TypeError, "FrameLoader yields batches .* iterate it without"):
             next(iter(stock))

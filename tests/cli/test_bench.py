@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -125,7 +126,7 @@ def test_stages_prints_the_ratio_and_writes_a_trace(bench, short, tmp_path):
     logs = tmp_path / "logs"
     words = (*ONCE, "--batch-size", 2, "--tensorboard", logs)
     said, record, page = bench("stages", short, *words)
-    assert "L_dec : L_prep : L_inf = " in said
+    assert re.search("Costliest|which stage is costliest", said)  # by the noise of the machine
     stages = ["decode", "preprocess", "model"]
     assert column(said, "stage", 4)[1:] == stages
     assert set(record.turns[0].work_ms) == set(stages)

@@ -51,7 +51,7 @@ def test_a_failed_child_does_not_end_others():
         call("dies", does.dying, 3),
         call("is silent", does.dying, 0),
         call("gives a set", does.giving_a_set),
-        python("program", "import sys; print('out'); sys.exit('no disk')"),
+        python("program", "import sys; print('out', flush=True); sys.exit('no disk')"),
         python("killed", "import os; os.kill(os.getpid(), 9)"),
         CommandSpec(name="missing", arguments=("/no/such/program",)),
         call("good", does.squared, 5),

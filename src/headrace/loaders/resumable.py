@@ -266,8 +266,9 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
 
     def __reduce__(self) -> NoReturn:
         raise ConfigError(
-            "a loader has threads and open files, and cannot be copied or pickled; create one in "
-            "the other process, and load state_dict() there to continue"
+            "a loader has threads and open files, and cannot be copied or pickled; iterate it "
+            "without a DataLoader, or create one in the other process, and load state_dict() there "
+            "to continue"
         )
 
     @property
