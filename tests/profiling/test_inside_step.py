@@ -163,6 +163,16 @@ def test_memory_growth_is_a_finding_with_the_kept_tensors(made_by, change):
     assert finding.change == change
 
 
+def test_a_loader_that_still_fills_is_not_called_a_leak():
+    growth = step_records.MemoryGrowth(
+        **{"where": "host", "step_bytes": 1.5e6, "first_step": 20, "last_step": 60},
+        **{"first_bytes": 500_000_000, "last_bytes": 560_000_000},
+    )
+    loop = with_inside(simulate_loop(SLOW_STEP), part("rest", 40), growth=(growth,), kept=())
+    *_, finding = find(changed(loop, loader=changed(loop.loader, kind="headrace", workers=None)))
+    assert finding.change.startswith("Repeat it with more steps: the loader may still be filling")
+
+
 def test_the_chart_has_a_bar_for_each_part_and_state_of_its_thread() -> None:
     session = with_inside(
         simulate_loop(SLOW_STEP),

@@ -25,6 +25,8 @@ from headrace.profiling.session import Session
 WAITING: Final = 0.1
 """Min share of the time for a finding on the wait for data."""
 _MAJORITY: Final = 0.5
+_CORE_WAITS: Final = 0.4
+"""Min share of a step in which it waits for a core, for advice on threads."""
 _NOTABLE_WAIT: Final = 0.01
 """Min waits for a core, as a share of the other time, for the headline to state them."""
 _TAIL: Final = 0.1
@@ -119,11 +121,11 @@ def _of_step(load: LoopLoad, ms: float, *, is_first: bool) -> str:
 
 
 def _advise_cores(load: LoopLoad) -> Change | None:
-    """Return the change for a step that mostly waits for a core.
+    """Return the change for a step that often waits for a core.
 
     None: it does not, or these waits are subtracted from the figures.
     """
-    if load.is_corrected or load.core_waits.get("step", 0.0) < _MAJORITY * load.step_ms:
+    if load.is_corrected or load.core_waits.get("step", 0.0) < _CORE_WAITS * load.step_ms:
         return None
     threads = (
         f"fewer threads and workers, at most {load.cores} together, one per core "
@@ -151,7 +153,7 @@ def _step_evidence(load: LoopLoad) -> Iterator[str]:
     """Yield sentences on the time of a step without its wait: computing or waiting, even or not."""
     shares = _thread_shares(load)
     if load.loader.loop_cpu_ms is not None and load.step_ms:
-        cores = load.loader.loop_cpu_ms / load.step_ms
+        cores = load.loader.loop_cpu_ms / _measured_step_ms(load)
         activity = ""
         if cores >= _COMPUTING:
             activity = ": it computes"
@@ -176,15 +178,19 @@ def _step_evidence(load: LoopLoad) -> Iterator[str]:
         )
 
 
+def _measured_step_ms(load: LoopLoad) -> float:
+    """Return the time of a step without its wait for data, waits for a core included."""
+    return load.step_ms + (load.core_waits.get("step", 0.0) if load.is_corrected else 0.0)
+
+
 def _thread_shares(load: LoopLoad) -> tuple[float, float, float] | None:
     """Return the shares of a step in which the loop's thread worked, waited for a core, and waited
     for something else; None: not known."""
     thread_cpu_ms, core_wait_ms = load.loader.thread_cpu_ms, load.core_waits.get("step")
     if thread_cpu_ms is None or core_wait_ms is None:
         return None
-    step_ms = load.step_ms + (core_wait_ms if load.is_corrected else 0.0)
     # A wait may be counted in the step after its own.
-    step_ms = max(1e-6, step_ms, thread_cpu_ms + core_wait_ms)
+    step_ms = max(1e-6, _measured_step_ms(load), thread_cpu_ms + core_wait_ms)
     worked, core_wait = thread_cpu_ms / step_ms, core_wait_ms / step_ms
     return worked, core_wait, max(0.0, 1 - worked - core_wait)
 

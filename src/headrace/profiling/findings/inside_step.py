@@ -8,6 +8,7 @@ from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.findings.loop_simulation import LoopLoad
 from headrace.profiling.number_format import megabytes, three_digits
 from headrace.profiling.number_format import whole_percent as percent
+from headrace.profiling.run_records import LoaderRecord
 from headrace.profiling.session import Session
 from headrace.profiling.step_records import InsideStep, KeptTensors, StepPlace
 
@@ -280,6 +281,11 @@ def find_memory_growth(session: Session) -> Iterator[Finding]:
         where = "Main memory" if is_host else "GPU memory"
         kept = [group for group in inside.kept or () if (group.device == "cpu") == is_host]
         change = "Find what the loop keeps: a list, a cache, a log"
+        if is_host and not kept and _may_fill(session.loader):
+            change = (
+                "Repeat it with more steps: the loader may still be filling its memory_budget. If "
+                "memory still grows, find what the loop keeps: a list, a cache, a log"
+            )
         if any(group.made_by for group in kept):
             change = "Keep numbers, not tensors with their graph: loss.item() or loss.detach()"
         evidence = tuple(_describe_kept(group, inside.kept_since) for group in kept)
@@ -292,6 +298,11 @@ def find_memory_growth(session: Session) -> Iterator[Finding]:
             evidence=evidence,
             change=f"{change}.",
         )
+
+
+def _may_fill(loader: LoaderRecord | None) -> bool:
+    """Whether a loader of headrace may hold more frames with each step."""
+    return loader is not None and loader.kind == "headrace" and loader.decoding is None
 
 
 def _at_step(step: int | None) -> str:
