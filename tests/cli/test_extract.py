@@ -374,6 +374,8 @@ def test_frames_of_image_sequences_are_extracted(extract, pictures, tmp_path):
     assert sorted(path.name for path in (tmp_path / "out").glob("*.png")) == shots
     code, said, _ = extract(*asked, "10.0")
     assert (code, said.startswith("Nothing to do")) == (0, True)
+    said = extract(*asked, 10, "--dry-run")[1]
+    assert said.endswith("Done before: 3 of 3 images, which stay as they are\n")
     code, _, err = extract(*asked, 20)
     assert (code, f"rate of {pictures} was 10, now 20" in err) == (2, True)
     table = pyarrow.parquet.read_table(tmp_path / "out" / "frames.parquet").to_pylist()

@@ -145,7 +145,7 @@ def run_extraction(
         try:
             extraction = _prepare(kind, options, is_quiet=is_quiet)
             if typed["dry_run"]:
-                _print_estimate(extraction, as_json=is_quiet)
+                _print_estimate(extraction, nouns, as_json=is_quiet)
                 return
             result = _run(extraction, f"{nouns.sample}s", is_quiet=is_quiet)
             with waiting("measuring the output", is_quiet=is_quiet):
@@ -161,11 +161,16 @@ def run_extraction(
 
 def _interruption(extraction: "Extraction[Any]", nouns: OutputNouns) -> str:
     """Return the message after a Ctrl-C outside the extraction proper, such as in the report."""
+    came = _came(extraction)
+    state = _state(came, extraction.wanted, extraction.options.out, nouns)
+    return f"headrace: interrupted; {state}"
+
+
+def _came(extraction: "Extraction[Any]") -> int:
+    """Return the number of outputs in the folder."""
     from headrace.extraction.journal import Journal
 
-    out = extraction.options.out
-    came = extraction.progress(Journal(out), {}).came
-    return f"headrace: interrupted; {_state(came, extraction.wanted, out, nouns)}"
+    return extraction.progress(Journal(extraction.options.out), {}).came
 
 
 def _state(came: int, wanted: int, out: Path, nouns: OutputNouns) -> str:
@@ -209,7 +214,7 @@ def _run(extraction: "Extraction[Any]", unit: str, *, is_quiet: bool) -> "Extrac
         )
 
 
-def _print_estimate(extraction: "Extraction[Any]", *, as_json: bool) -> None:
+def _print_estimate(extraction: "Extraction[Any]", nouns: OutputNouns, *, as_json: bool) -> None:
     with waiting("measuring a sample", is_quiet=as_json):
         estimate = extraction.estimate()
     if as_json:
@@ -220,6 +225,8 @@ def _print_estimate(extraction: "Extraction[Any]", *, as_json: bool) -> None:
     for problem in estimate.problems():
         print(f"headrace: {problem}", file=sys.stderr)
     print("\n".join(estimate.lines(extraction.options.out)))
+    if came := _came(extraction):
+        print(f"Done before: {came} of {extraction.wanted} {nouns.noun}s, which stay as they are")
 
 
 def conclude(

@@ -122,7 +122,7 @@ class OutputSpec:
             for old, video in pairs:
                 # A video that could not be opened, then or now, has no conflicting output.
                 if old.is_known and video.is_known and replace(old, rate=video.rate) != video:
-                    yield f"{video.path} has changed since"
+                    yield f"{video.path} has changed since, and its output is of the earlier file"
 
 
 def _shown(value: Scalar) -> str:

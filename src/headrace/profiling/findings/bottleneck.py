@@ -357,6 +357,7 @@ def find_extraction_bound(session: Session, metrics: Metrics) -> Finding | None:
             f"Shares of the work: {parts}.",
             f"{subject} busy {busy} of the time.",
             *_amplification_evidence(metrics, "frame used"),
+            *_length_evidence(metrics),
         ),
         advice=advised("extract", top, share_facts(session, metrics, share)),
     )
