@@ -223,9 +223,9 @@ def _verdict(session: Session, finding: Finding) -> Iterator[str]:
 def _title(session: Session) -> str:
     settings = session.provenance.configuration
     model = " on ".join(scalar(settings[name]) for name in ("model", "device") if name in settings)
-    lost = sum(loss.index is None for loss in session.lost)
-    without = f" without {counted(lost, 'video')}" if lost and session.outcome == "complete" else ""
-    parts = [title(session), *([model] if model else []), f"{session.outcome}{without}"]
+    has_losses = session.lost and session.outcome == "complete"
+    damaged = f", {lost_words(session)} damaged" if has_losses else ""
+    parts = [title(session), *([model] if model else []), f"{session.outcome}{damaged}"]
     return " · ".join(parts) + (f": {session.error}" if session.error else "")
 
 
