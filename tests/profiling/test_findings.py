@@ -216,6 +216,7 @@ LIVE = {
     "bursts, too many": in_bursts(overflow=60),
     "too many frames, and a slow sink": with_slow_sink(flooded(), "keep-last"),
     "too many frames, and a sink that holds up the run": with_slow_sink(flooded(), "keep-all"),
+    "too old without waiting": live(dropped={"decode": {"overflow": 9}, "sink": {"stale": 90}}),
     "kept up": live(),
     "mostly starting up": record(steps=60, startup_ms=60_000.0, kind="live"),
     "mostly starting up, and too many frames": changed(

@@ -67,7 +67,7 @@ class InputOptions:
         SourceArgument(
             "Video file, folder or glob; camera number (0); address (rtsp://, rtsps://, "
             "http(s)://, udp://); test pattern (test://); or list of addresses (cameras.streams). "
-            "Several sources share batches.",
+            "Sources with frames of one size share batches.",
             is_needed=False,
             metavar="SOURCE",
         ),

@@ -52,9 +52,19 @@ def find_overload(session: Session, metrics: Metrics) -> Finding | None:
         dropped = f"{percent(all_dropped / arrived)} were dropped"
         if all_dropped != sum(drops.values()):
             dropped += f", {percent(share)} for this reason"
-        return _find_bursts(session, drops, dropped, evidence) or Finding(
-            headline=f"Frames came faster than they were processed: {dropped}.",
-            evidence=(*evidence, *_policy_evidence(session, drops)),
+        evidence = (*evidence, *_policy_evidence(session, drops))
+        bursts = _find_bursts(session, drops, dropped, evidence)
+        if bursts is None and _are_mostly_stale(drops):
+            return Finding(
+                headline=f"Frames were older than --max-staleness: {dropped}; latency of the "
+                f"others {latency.ms.p50:.0f} ms from {latency_start(session)} (median).",
+                cause=STALE,
+                evidence=evidence,
+                change="A longer --max-staleness, if these frames are needed; or a shorter way: a "
+                "smaller model, --no-video, --threads 1.",
+            )
+        return bursts or Finding(
+            headline=f"Frames came faster than they were processed: {dropped}.", evidence=evidence
         )
     growth_ms = _measure_growth_ms(session)
     if growth_ms > _MAX_GROWTH_MS:
@@ -70,6 +80,11 @@ def find_overload(session: Session, metrics: Metrics) -> Finding | None:
         bound_by=("source",),
         evidence=evidence,
     )
+
+
+def _are_mostly_stale(drops: Mapping[tuple[str, str], int]) -> bool:
+    stale = sum(frames for (_, cause), frames in drops.items() if cause == STALE)
+    return 2 * stale > sum(drops.values())
 
 
 def _policy_evidence(session: Session, drops: Mapping[tuple[str, str], int]) -> Iterator[str]:
@@ -103,10 +118,9 @@ def _find_bursts(
         f"Sources: {counted(stalls, 'stall')}, {counted(reconnects, 'reconnect')}; after each, the "
         "frames of the gap may arrive at once."
     )
-    stale = sum(frames for (_, cause), frames in drops.items() if cause == STALE)
     what = "Frames came in bursts"
     change = "--queue 8, if these frames are needed: waiting frames add latency."
-    if 2 * stale > sum(drops.values()):
+    if _are_mostly_stale(drops):
         what = "Frames were older than --max-staleness"
         change = "A longer --max-staleness, if these frames are needed."
     return Finding(
@@ -114,7 +128,6 @@ def _find_bursts(
         bound_by=waited.bound_by,
         evidence=(
             *evidence,
-            *_policy_evidence(session, drops),
             *([gaps] if stalls or reconnects else []),
             *waited.evidence,
         ),

@@ -79,7 +79,8 @@ class Finding:
     cause: str = ""
     """Cause of a slow step: one of its parts, for example `checkpointing`, or `model`,
     `evaluation`, `GIL`, `own code`. Cause of slow loading: `__getitem__` or `collate_fn`. Cause of
-    a late rank: one of the parts, data, or waits for a core. Empty: not known."""
+    a late rank: one of the parts, data, or waits for a core. Cause of drops: `stale`. Empty: not
+    known."""
     evidence: tuple[str, ...] = ()
     """Figures for and against the headline, one sentence each."""
     change: str | None = None

@@ -7,6 +7,7 @@ from typing import Final
 from headrace.profiling.findings.advice import CLIPS, reads_pictures
 from headrace.profiling.findings.bottleneck import (
     ENOUGH_STEPS,
+    STALE,
     find_bottleneck,
     find_extraction_bound,
     find_overload,
@@ -74,7 +75,7 @@ def _find_all(session: Session) -> tuple[Finding, ...]:
     metrics = Metrics.of(session)
     overload = find_overload(session, metrics)
     bound = None
-    if overload is None or "source" not in overload.bound_by:
+    if overload is None or not ("source" in overload.bound_by or overload.cause == STALE):
         bound = (
             find_training_bound(session, metrics)
             or find_extraction_bound(session, metrics)
