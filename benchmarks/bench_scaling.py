@@ -1,7 +1,7 @@
 """How do time to open, time to the first batch, and frames per second change up to 10,000 files?
 
 python -m benchmarks.bench_scaling --sizes 10 100 --seconds 5    # a first look
-python -m benchmarks.bench_scaling                               # the full run, 35 minutes
+python -m benchmarks.bench_scaling                               # the full run, an hour
 
 The files are copies of a few videos; a number is appended to each, so no two files are equal. Sets
 of up to 1,000 files are also read with a folder for decoded frames (`spill`), for a whole epoch and
@@ -34,7 +34,7 @@ def measure(
     sizes: tuple[int, ...] = (10, 40, 100, 1_000, 10_000),
     spill_at_most: int = 1_000,
     seconds: float = 20.0,
-    warm_up: float = 60.0,
+    warm_up: float = 900.0,
     batch_size: int = 128,
     memory: str = "1GiB",
     workers: int = CORES,
