@@ -173,6 +173,14 @@ def test_a_loader_that_still_fills_is_not_called_a_leak():
     assert finding.change.startswith("Repeat it with more steps: the loader may still be filling")
 
 
+@pytest.mark.parametrize(("kind", "is_said"), [("DataLoader", True), ("headrace", False)])
+def test_decoding_threads_are_not_counted_as_cores_of_the_step(kind, is_said):
+    session = simulate_loop(SLOW_STEP)
+    session = changed(session, loader=changed(session.loader, kind=kind))
+    text = " ".join(words for finding in find(session) for words in finding.evidence)
+    assert ("cores busy during this time" in text) == is_said
+
+
 def test_the_chart_has_a_bar_for_each_part_and_state_of_its_thread() -> None:
     session = with_inside(
         simulate_loop(SLOW_STEP),

@@ -152,8 +152,10 @@ def _find_bound(load: LoopLoad) -> Bound:
 def _step_evidence(load: LoopLoad) -> Iterator[str]:
     """Yield sentences on the time of a step without its wait: computing or waiting, even or not."""
     shares = _thread_shares(load)
-    if load.loader.loop_cpu_ms is not None and load.step_ms:
-        cores = load.loader.loop_cpu_ms / _measured_step_ms(load)
+    # The threads of a loader of headrace work in the loop's process, also during waits for data.
+    has_threads = load.loader.kind == "headrace"
+    if load.loader.loop_cpu_ms is not None and load.step_ms and not has_threads:
+        cores = load.loader.loop_cpu_ms / load.step_ms
         activity = ""
         if cores >= _COMPUTING:
             activity = ": it computes"
@@ -178,19 +180,15 @@ def _step_evidence(load: LoopLoad) -> Iterator[str]:
         )
 
 
-def _measured_step_ms(load: LoopLoad) -> float:
-    """Return the time of a step without its wait for data, waits for a core included."""
-    return load.step_ms + (load.core_waits.get("step", 0.0) if load.is_corrected else 0.0)
-
-
 def _thread_shares(load: LoopLoad) -> tuple[float, float, float] | None:
     """Return the shares of a step in which the loop's thread worked, waited for a core, and waited
     for something else; None: not known."""
     thread_cpu_ms, core_wait_ms = load.loader.thread_cpu_ms, load.core_waits.get("step")
     if thread_cpu_ms is None or core_wait_ms is None:
         return None
+    step_ms = load.step_ms + (core_wait_ms if load.is_corrected else 0.0)
     # A wait may be counted in the step after its own.
-    step_ms = max(1e-6, _measured_step_ms(load), thread_cpu_ms + core_wait_ms)
+    step_ms = max(1e-6, step_ms, thread_cpu_ms + core_wait_ms)
     worked, core_wait = thread_cpu_ms / step_ms, core_wait_ms / step_ms
     return worked, core_wait, max(0.0, 1 - worked - core_wait)
 
